@@ -1,0 +1,39 @@
+# Every target sets itself up: the first call makes .venv, later calls start at once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+SHELL  := /bin/bash
+
+.PHONY: help install demo test bench lint format clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(READY)  ## make .venv and install equipoise with its development tools
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## learn Z, match, train with random and with balanced batches
+	$(BIN)/equipoise demo $(ARGS)
+
+test: lint  ## lint, type check, all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(READY)  ## print the speed ratios
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lint: $(READY)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## let ruff repair and format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove the virtual environment and every cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
