@@ -1,0 +1,364 @@
+"""The base of every algorithm: a batch per environment -> one training step."""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform
+from equipoise.algorithms.networks import count_features, make_featurizer
+from equipoise.algorithms.ranks import Ranks
+from equipoise.algorithms.registry import register, suggest
+from equipoise.algorithms.training_state import (
+    TrainingState,
+    load_optimizer,
+    module_tensors,
+    optimizer_tensors,
+    take,
+)
+
+Batch = tuple[Tensor, Tensor]
+Report = dict[str, Tensor | float]
+Featurizer = str | nn.Module | Callable[[tuple[int, ...]], nn.Module]
+
+LARGE_IMAGE_SIDE = 64  # images at least this high take the defaults for large images
+
+
+class Algorithm(nn.Module):
+    """A featuriser, a linear classifier and a rule that turns batches into one step.
+
+    Defining a subclass registers it under its class name (``abstract=True`` keeps a mere base
+    out). Most subclasses define `objective` only; one that takes several steps at once defines
+    `_update`. Everything random is drawn from `generator`, so equal seeds give equal bits.
+
+    Parameters
+    ----------
+    input_shape : shape of one example, ``(channels, height, width)`` or ``(n_features,)``
+    n_labels, n_environments : numbers of labels and of *training* environments
+    featurizer : a name that `make_featurizer` knows ("auto" goes by the input shape), a module,
+        or a function ``input_shape -> module``
+    n_features : length of the featuriser's output; taken from its ``n_outputs`` or tried out
+    large_images : use the defaults for large images; by default for sides of 64 and more
+    seed : of the initial weights and of every later draw
+    hyperparameters : any of the class's `hyperparameters`, by name
+
+    >>> from equipoise.algorithms import ERM
+    >>> erm = ERM((4,), n_labels=2, n_environments=1, seed=0, lr=1e-2)
+    >>> x, y = torch.eye(4), torch.tensor([0, 0, 1, 1])
+    >>> first = erm.update([(x, y)])["loss"]
+    >>> for _ in range(20):
+    ...     last = erm.update([(x, y)])["loss"]
+    >>> last < first
+    True
+    """
+
+    hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = {
+        "lr": Hyperparameter(
+            1e-3, large=5e-5, draw=log_uniform(-4.5, -2.5), draw_large=log_uniform(-5, -3.5)
+        ),
+        "weight_decay": Hyperparameter(0.0, draw_large=log_uniform(-6, -2)),
+        "batch_size": Hyperparameter(
+            64,
+            large=32,
+            draw=log_uniform(3, 9, base=2, integer=True),
+            draw_large=log_uniform(3, 5.5, base=2, integer=True),
+        ),
+        "dropout": Hyperparameter(0.0, draw_large=choice(0.0, 0.1, 0.5)),
+        "optimizer": Hyperparameter("adam"),
+        "beta1": Hyperparameter(0.9),
+        "beta2": Hyperparameter(0.999),
+    }
+    """The subclass's own hyperparameters; those of its bases are added when it is defined."""
+
+    min_environments: ClassVar[int] = 1
+    """An algorithm that compares environments needs 2."""
+
+    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        inherited = [base.__dict__.get("hyperparameters", {}) for base in reversed(cls.__mro__)]
+        cls.hyperparameters = {name: h for own in inherited for name, h in own.items()}
+        if not abstract:
+            register(cls)
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        n_labels: int,
+        n_environments: int,
+        *,
+        featurizer: Featurizer = "auto",
+        n_features: int | None = None,
+        large_images: bool | None = None,
+        seed: int = 0,
+        **hyperparameters: Any,
+    ) -> None:
+        super().__init__()
+        self._check_counts(n_labels, n_environments)
+        self.input_shape = tuple(int(side) for side in input_shape)
+        self.n_labels = n_labels
+        self.n_environments = n_environments
+        if large_images is None:
+            large_images = len(self.input_shape) == 3 and self.input_shape[1] >= LARGE_IMAGE_SIDE
+        self.large_images = large_images
+        self.settings = self.choose_hyperparameters(large_images=large_images, **hyperparameters)
+        self.seed = seed
+        self.generator = torch.Generator().manual_seed(seed)
+        self.steps = 0
+        self.ranks = Ranks()
+        self.autocast_dtype: torch.dtype | None = None
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self._lr_factor = 1.0
+        with seeded(seed):
+            self.build_networks(featurizer, n_features)
+        self.build_optimizers()
+
+    # ---------------------------------------------------------------- what a subclass defines
+
+    def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:
+        """Make `featurizer` and `classifier`; a subclass adds its further networks."""
+        self.featurizer, self.n_features = self._make_featurizer(
+            featurizer, n_features, self.input_shape
+        )
+        self.classifier = nn.Linear(self.n_features, self.n_labels)
+
+    def build_optimizers(self) -> None:
+        """One optimiser, "main", over all parameters."""
+        self.add_optimizer("main", self.parameters())
+
+    def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
+        """What one step makes smaller, and what `update` reports."""
+        raise NotImplementedError(f"{type(self).__name__} must define objective or _update")
+
+    def _update(self, batches: list[Batch]) -> Report:
+        objective, report = self.objective(batches)
+        self.minimise(objective)
+        return report
+
+    # ------------------------------------------------------------------- what a loop calls
+
+    def update(self, batches: Sequence[Batch]) -> dict[str, float]:
+        """Take one training step on one (x, y) per environment.
+
+        Reports ``"loss"``, the cross-entropy of the labels, and the algorithm's further terms.
+        """
+        batches = list(batches)
+        self._check_batches(batches)
+        if not self.training:
+            self.train()
+        device = batches[0][0].device
+        # Layers such as dropout draw from torch's global generator: seed it for this step only.
+        step_seed = int(torch.randint(2**62, (), generator=self.generator))
+        with seeded(step_seed, device), self._autocast(device):
+            report = self._update(batches)
+        if self.ranks.world_size > 1:
+            self.ranks.average([b for b in self.buffers() if b.is_floating_point()])
+        self.steps += 1
+        return {name: float(torch.as_tensor(value).detach()) for name, value in report.items()}
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits [N, n_labels] of a batch. Call `eval()` first, as with any module."""
+        logits: Tensor = self.classifier(self.featurizer(x))
+        return logits
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.predict(x)
+
+    def set_lr_factor(self, factor: float) -> None:
+        """Scale the learning rate of every optimiser, for warm-ups and decays."""
+        self._lr_factor = float(factor)
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = group["initial_lr"] * factor
+
+    def training_state(self) -> TrainingState:
+        """Everything a resumed training needs: weights, moments, counters, generator.
+
+        For predictions alone `state_dict()` is enough.
+        """
+        tensors = module_tensors(self, "weights.")
+        for name, optimizer in self.optimizers.items():
+            tensors |= optimizer_tensors(optimizer, f"optimizer.{name}.")
+        tensors["generator"] = self.generator.get_state()
+        values = {
+            "algorithm": type(self).__name__,
+            "steps": self.steps,
+            "lr_factor": self._lr_factor,
+        }
+        return TrainingState(tensors, values)
+
+    def load_training_state(self, state: TrainingState) -> None:
+        """Go on from a `training_state` of an algorithm built with the same arguments."""
+        if state.values.get("algorithm") != type(self).__name__:
+            raise ValueError(
+                f"the state belongs to {state.values.get('algorithm')!r}, "
+                f"not to {type(self).__name__!r}; build that algorithm to load it"
+            )
+        self.load_state_dict(take(state.tensors, "weights."))
+        for name, optimizer in self.optimizers.items():
+            load_optimizer(optimizer, take(state.tensors, f"optimizer.{name}."))
+        self.generator.set_state(state.tensors["generator"].cpu())
+        self.steps = int(state.values["steps"])
+        self.set_lr_factor(state.values["lr_factor"])
+
+    # ----------------------------------------------------------------- what a rule is made of
+
+    def encode(self, batches: list[Batch]) -> tuple[list[Tensor], list[Tensor]]:
+        """Features [N_e, d] and labels [N_e] of each environment, of all ranks together."""
+        sizes = [len(y) for _, y in batches]
+        features = self.featurizer(torch.cat([x for x, _ in batches])).split(sizes)
+        gather = self.ranks.gather
+        return [gather(f) for f in features], [gather(y) for _, y in batches]
+
+    def gradients(self, loss: Tensor, *names: str, retain_graph: bool = False) -> list[Tensor]:
+        """d loss / d parameters of the named optimisers ("main"), averaged over the ranks.
+
+        Every gradient of every algorithm passes here before an optimiser sees it.
+        """
+        parameters = self._parameters_of(names)
+        found = torch.autograd.grad(
+            loss, parameters, retain_graph=retain_graph, allow_unused=True, materialize_grads=True
+        )
+        self.ranks.average(found)
+        return list(found)
+
+    def descend(self, gradients: Iterable[Tensor], *names: str) -> None:
+        """Let the named optimisers ("main") take a step along ``gradients``."""
+        for parameter, gradient in zip(self._parameters_of(names), gradients, strict=True):
+            parameter.grad = gradient
+        for name in names or ("main",):
+            self.optimizers[name].step()
+            self.optimizers[name].zero_grad()
+
+    def minimise(self, loss: Tensor, *names: str) -> None:
+        """One step of the named optimisers ("main") that makes ``loss`` smaller."""
+        self.descend(self.gradients(loss, *names), *names)
+
+    def add_optimizer(
+        self, name: str, parameters: Iterable[nn.Parameter], **overrides: float
+    ) -> None:
+        """Make the chosen optimiser over ``parameters``; settings by name may be overridden."""
+        settings = {**self.settings, **overrides}
+        kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+        if settings["optimizer"] not in kinds:
+            raise ValueError(f"optimizer must be 'adam' or 'adamw', got {settings['optimizer']!r}")
+        lr = float(settings["lr"])
+        # fused: the step over many small tensors costs less than half of the default one
+        self.optimizers[name] = kinds[settings["optimizer"]](
+            [{"params": [p for p in parameters if p.requires_grad], "initial_lr": lr}],
+            lr=lr,
+            betas=(settings["beta1"], settings["beta2"]),
+            weight_decay=settings["weight_decay"],
+            fused=True,
+        )
+
+    def restart_optimizer(self, name: str = "main") -> None:
+        """Forget the moments, as before a jump in the size of the gradients."""
+        self.optimizers[name].state.clear()
+
+    def draw_beta(self, alpha: float) -> float:
+        """One draw from Beta(alpha, alpha)."""
+        seed = int(torch.randint(2**62, (), generator=self.generator))
+        return float(np.random.default_rng(seed).beta(alpha, alpha))
+
+    # ------------------------------------------------------------------------ hyperparameters
+
+    @classmethod
+    def choose_hyperparameters(cls, *, large_images: bool = False, **chosen: Any) -> dict[str, Any]:
+        """The defaults, with the ``chosen`` ones in their place."""
+        for name in chosen:
+            if name not in cls.hyperparameters:
+                known = sorted(cls.hyperparameters)
+                raise ValueError(
+                    f"{cls.__name__} has no hyperparameter {name!r}.{suggest(name, known)} "
+                    f"It has: {', '.join(known)}."
+                )
+        defaults = {n: h.default(large_images=large_images) for n, h in cls.hyperparameters.items()}
+        return {**defaults, **chosen}
+
+    @classmethod
+    def draw_hyperparameters(cls, seed: int, *, large_images: bool = False) -> dict[str, Any]:
+        """One draw of a random search; each value depends on the seed and its own name only."""
+        return {
+            name: hyperparameter.sample(
+                np.random.default_rng([seed, zlib.crc32(name.encode())]), large_images=large_images
+            )
+            for name, hyperparameter in cls.hyperparameters.items()
+        }
+
+    # ---------------------------------------------------------------------------------- private
+
+    def extra_repr(self) -> str:
+        chosen = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"n_labels={self.n_labels}, n_environments={self.n_environments}, {chosen}"
+
+    def _make_featurizer(
+        self, featurizer: Featurizer, n_features: int | None, input_shape: tuple[int, ...]
+    ) -> tuple[nn.Module, int]:
+        if isinstance(featurizer, str):
+            module = make_featurizer(input_shape, featurizer, dropout=self.settings["dropout"])
+        elif isinstance(featurizer, nn.Module):
+            module = featurizer
+        else:
+            module = featurizer(input_shape)
+        return module, n_features or count_features(module, input_shape)
+
+    def _parameters_of(self, names: Sequence[str]) -> list[Tensor]:
+        return [
+            parameter
+            for name in names or ("main",)
+            for group in self.optimizers[name].param_groups
+            for parameter in group["params"]
+        ]
+
+    def _autocast(self, device: torch.device) -> torch.autocast:
+        enabled = self.autocast_dtype is not None
+        return torch.autocast(device.type, dtype=self.autocast_dtype, enabled=enabled)
+
+    @classmethod
+    def _check_counts(cls, n_labels: int, n_environments: int) -> None:
+        if n_labels < 2:
+            raise ValueError(f"n_labels must be 2 or more, got {n_labels}")
+        if n_environments < cls.min_environments:
+            raise ValueError(
+                f"{cls.__name__} compares environments and needs at least {cls.min_environments} "
+                f"to train on, got {n_environments}; add an environment or take another "
+                "algorithm, for example ERM"
+            )
+
+    def _check_batches(self, batches: list[Batch]) -> None:
+        if len(batches) != self.n_environments:
+            raise ValueError(
+                f"update needs one (x, y) for each of the {self.n_environments} training "
+                f"environments, got {len(batches)}"
+            )
+        for environment, (x, y) in enumerate(batches):
+            if len(x) != len(y) or len(y) == 0:
+                raise ValueError(
+                    f"the batch of environment {environment} has {len(x)} examples and {len(y)} "
+                    "labels; both numbers must be equal and at least 1"
+                )
+            if tuple(x.shape[1:]) != self.input_shape:
+                raise ValueError(
+                    f"the examples of environment {environment} have the shape "
+                    f"{tuple(x.shape[1:])}, the algorithm was built for {self.input_shape}"
+                )
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed torch's global generators inside, put them back on leaving."""
+    generators = [torch.default_generator]
+    if device is not None and device.type == "cuda":
+        generators.append(torch.cuda.default_generators[device.index or 0])
+    states = [generator.get_state() for generator in generators]
+    try:
+        for generator in generators:
+            generator.manual_seed(seed)
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)

@@ -1,0 +1,61 @@
+"""A hyperparameter: its defaults for small and large images, and what a search draws."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Draw = Callable[[np.random.Generator], Any]
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """Defaults and search distribution of one hyperparameter.
+
+    ``large`` and ``draw_large`` are used for large images and equal ``small`` and ``draw``
+    unless given. Without a ``draw`` a search leaves the hyperparameter at its default.
+
+    >>> lr = Hyperparameter(1e-3, large=5e-5, draw=log_uniform(-4.5, -2.5))
+    >>> lr.default(large_images=True)
+    5e-05
+    """
+
+    small: Any
+    large: Any = None
+    draw: Draw | None = None
+    draw_large: Draw | None = None
+
+    def default(self, *, large_images: bool = False) -> Any:
+        """The value used where nobody chose one."""
+        return self.large if large_images and self.large is not None else self.small
+
+    def sample(self, rng: np.random.Generator, *, large_images: bool = False) -> Any:
+        """One draw of a random search."""
+        draw = (self.draw_large or self.draw) if large_images else self.draw
+        return self.default(large_images=large_images) if draw is None else draw(rng)
+
+
+def uniform(low: float, high: float, *, integer: bool = False) -> Draw:
+    """U(low, high), rounded down where ``integer``."""
+
+    def draw(rng: np.random.Generator) -> float:
+        value = float(rng.uniform(low, high))
+        return int(value) if integer else value
+
+    return draw
+
+
+def log_uniform(low: float, high: float, *, base: float = 10.0, integer: bool = False) -> Draw:
+    """base ** U(low, high), rounded down where ``integer``."""
+
+    def draw(rng: np.random.Generator) -> float:
+        value = float(base ** rng.uniform(low, high))
+        return int(value) if integer else value
+
+    return draw
+
+
+def choice(*values: Any) -> Draw:
+    """One of ``values``, each as likely."""
+    return lambda rng: values[int(rng.integers(len(values)))]

@@ -1,0 +1,210 @@
+"""Featurisers: from an image or a feature vector to the features a classifier sees."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.algorithms.registry import suggest
+
+LARGEST_SMALL_IMAGE = 63
+
+
+class MNISTCNN(nn.Module):
+    """DomainBed's network for 28×28 images: four convolutions, then the mean over places.
+
+    3×3 convolutions with 64, 128 (stride 2), 128 and 128 channels, each followed by ReLU and
+    GroupNorm(8); 128 features.
+    """
+
+    def __init__(self, input_shape: Sequence[int], *, dropout: float = 0.0) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        channels = input_shape[0]
+        for width, stride in ((64, 1), (128, 2), (128, 1), (128, 1)):
+            convolution = nn.Conv2d(channels, width, 3, stride=stride, padding=1)
+            layers += [convolution, nn.ReLU(), nn.GroupNorm(8, width)]
+            channels = width
+        self.layers = nn.Sequential(*layers)
+        self.dropout = nn.Dropout(dropout)
+        self.n_outputs = channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.dropout(self.layers(x).mean(dim=(2, 3)))
+        return features
+
+
+class SmallCNN(nn.Module):
+    """A network for 28×28 images on a CPU: far below a tenth of the cost of `MNISTCNN`.
+
+    Two strided convolutions and a linear layer; 128 features. With ``dropout`` p, a third of p
+    falls on the channels and p on the features, which keeps it from memorising wrong labels.
+    """
+
+    def __init__(
+        self, input_shape: Sequence[int], *, dropout: float = 0.0, n_outputs: int = 128
+    ) -> None:
+        super().__init__()
+        channels, height, width = input_shape
+        places = -(-height // 4) * -(-width // 4)
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, 16, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Dropout2d(dropout / 3),
+            nn.Flatten(),
+            nn.Linear(32 * places, n_outputs),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+        )
+        self.n_outputs = n_outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        # channels last: the fastest layout for few channels on a CPU
+        features: Tensor = self.layers(x.contiguous(memory_format=torch.channels_last))
+        return features
+
+
+class MLP(nn.Module):
+    """A multilayer perceptron of ``depth`` linear layers, for feature vectors."""
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_outputs: int = 128,
+        *,
+        width: int = 256,
+        depth: int = 3,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if depth < 2:
+            raise ValueError(f"an MLP has at least 2 linear layers, got depth={depth}")
+        sizes = [n_inputs] + [width] * (depth - 1)
+        layers: list[nn.Module] = []
+        for size, following in pairwise(sizes):
+            layers += [nn.Linear(size, following), nn.Dropout(dropout), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Linear(width, n_outputs))
+        self.n_outputs = n_outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.layers(x)
+        return outputs
+
+
+class ResNet(nn.Module):
+    """ImageNet's ResNet-18 or -50 without its classifier, BatchNorm statistics frozen.
+
+    Needs torchvision (``pip install "equipoise[vision]"``). ``weights`` is what torchvision
+    calls them, None for random ones. Other than three input channels reuse the RGB filters.
+    """
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        *,
+        depth: int = 50,
+        dropout: float = 0.0,
+        weights: str | None = "IMAGENET1K_V1",
+    ) -> None:
+        super().__init__()
+        if depth not in (18, 50):
+            raise ValueError(f"ResNet comes with depth 18 or 50, got {depth}")
+        self.network = getattr(_torchvision_models(), f"resnet{depth}")(weights=weights)
+        self.n_outputs = int(self.network.fc.in_features)
+        self.network.fc = nn.Identity()
+        if input_shape[0] != 3:
+            self.network.conv1 = _repeat_channels(self.network.conv1, input_shape[0])
+        self.dropout = nn.Dropout(dropout)
+        self.train()
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.dropout(self.network(x))
+        return features
+
+    def train(self, mode: bool = True) -> "ResNet":
+        super().train(mode)
+        for module in self.network.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
+        return self
+
+
+NETWORKS = ("auto", "mnist-cnn", "small-cnn", "mlp", "resnet18", "resnet50")
+
+
+def make_featurizer(
+    input_shape: Sequence[int], network: str = "auto", *, dropout: float = 0.0
+) -> nn.Module:
+    """The featuriser of that name for examples of ``input_shape``.
+
+    "auto" is DomainBed's choice: "mlp" for vectors, "mnist-cnn" for small images, "resnet50" for
+    sides of 64 and more.
+
+    >>> make_featurizer((2, 28, 28), "small-cnn").n_outputs
+    128
+    """
+    shape = tuple(input_shape)
+    if network not in NETWORKS:
+        raise ValueError(
+            f"unknown network {network!r}.{suggest(network, list(NETWORKS))} "
+            f"Known: {', '.join(NETWORKS)}; or hand in a module of your own."
+        )
+    if len(shape) not in (1, 3):
+        raise ValueError(
+            f"input_shape must be (channels, height, width) or (n_features,), got {shape}"
+        )
+    if (len(shape) == 1) != (network == "mlp") and network != "auto":
+        raise ValueError(
+            f"{network!r} does not take examples of the shape {shape}; 'mlp' is for vectors, "
+            "the other networks are for (channels, height, width)"
+        )
+    if len(shape) == 1:
+        return MLP(shape[0], dropout=dropout)
+    if network == "auto":
+        network = "mnist-cnn" if shape[1] <= LARGEST_SMALL_IMAGE else "resnet50"
+    if network == "mnist-cnn":
+        return MNISTCNN(shape, dropout=dropout)
+    if network == "small-cnn":
+        return SmallCNN(shape, dropout=dropout)
+    return ResNet(shape, depth=int(network.removeprefix("resnet")), dropout=dropout)
+
+
+def count_features(featurizer: nn.Module, input_shape: Sequence[int]) -> int:
+    """The length of a featuriser's output: its ``n_outputs``, or found by trying two zeros."""
+    n_outputs = getattr(featurizer, "n_outputs", None)
+    if isinstance(n_outputs, int):
+        return n_outputs
+    was_training = featurizer.training
+    with torch.no_grad():
+        features = featurizer.eval()(torch.zeros(2, *input_shape))
+    featurizer.train(was_training)
+    if features.ndim != 2:
+        raise ValueError(
+            f"a featurizer must give one feature vector for each example, [N, d]; this one gave "
+            f"the shape {tuple(features.shape)} for 2 examples. Flatten or pool its output."
+        )
+    return int(features.shape[1])
+
+
+def _torchvision_models() -> Any:
+    try:
+        models: Any = import_module("torchvision.models")
+    except ImportError as error:
+        raise ImportError(
+            "ResNets come from torchvision, which could not be imported; install it with "
+            f'pip install "equipoise[vision]", or hand in a module of your own ({error})'
+        ) from error
+    return models
+
+
+def _repeat_channels(rgb: nn.Conv2d, channels: int) -> nn.Conv2d:
+    """The same convolution for another number of channels, its filters taken in turn."""
+    kernel, stride, padding = rgb.kernel_size, rgb.stride, rgb.padding
+    wider = nn.Conv2d(channels, rgb.out_channels, kernel, stride, padding, bias=False)  # type: ignore[arg-type]
+    wider.weight.data = rgb.weight.data[:, torch.arange(channels) % 3].clone()
+    return wider
