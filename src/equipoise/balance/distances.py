@@ -1,0 +1,171 @@
+"""The distance between two balancing scores, defined once, in float64 log space.
+
+Every engine may find its candidates as it likes; what is compared and reported is computed
+here, by elementwise operations in a fixed order, so the same pair always has the same distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.balance.match_names import check_name
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+#: What is lost to rounding, relative to the distance: the true loss is below 2e-13.
+RELATIVE_SLACK = 1e-12
+
+#: Below this ratio of probabilities exp(r) - 1 - r is summed as a series (see `_kl_term`).
+_SERIES_BELOW = 0.125
+_SERIES = tuple(1.0 / float(np.prod(np.arange(1, n + 1), dtype=np.float64)) for n in range(2, 12))
+
+#: An l2 distance below this was squared into numbers too small for float64.
+_UNDERFLOW = 1e-150
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Balancing scores of some examples, as log-probabilities and as probabilities.
+
+    >>> Scores.from_log(np.log([[0.25, 0.75]])).prob.round(2)
+    array([[0.25, 0.75]])
+    """
+
+    log: FloatArray  # [n, m]
+    prob: FloatArray  # [n, m]
+
+    @classmethod
+    def from_log(cls, log: FloatArray) -> Scores:
+        return cls(log, np.exp(log))
+
+    def __len__(self) -> int:
+        return int(self.log.shape[0])
+
+    def take(self, rows: NDArray[np.intp] | IntArray | slice) -> Scores:
+        return Scores(self.log[rows], self.prob[rows])
+
+    def column(self, label: int) -> Scores:
+        return Scores(self.log[..., label], self.prob[..., label])
+
+
+def _lp_term(p: Scores, q: Scores) -> FloatArray:
+    return np.abs(p.prob - q.prob)
+
+
+def _kl_term(p: Scores, q: Scores) -> FloatArray:
+    """p·log(p/q) + q − p: one label's share of KL(p‖q), never negative.
+
+    Over normalised scores q − p sums to nothing, so the shares add up to KL; but no large
+    terms cancel, and a divergence of 1e-200 comes out as exactly as one of 1.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        ratio = q.log - p.log
+        term = (q.prob - p.prob) - p.prob * ratio
+        small = np.abs(ratio) < _SERIES_BELOW
+        if small.any():
+            r = ratio[small]
+            series = np.full_like(r, _SERIES[-1])
+            for coefficient in _SERIES[-2::-1]:
+                series *= r
+                series += coefficient
+            term[small] = np.broadcast_to(p.prob, ratio.shape)[small] * (r * r * series)
+    return np.where(p.prob > 0, term, q.prob)
+
+
+def _accumulate(p: Scores, q: Scores, term: _Term, fold: np.ufunc) -> FloatArray:
+    total = term(p.column(0), q.column(0))
+    for label in range(1, p.log.shape[-1]):
+        total = fold(total, term(p.column(label), q.column(label)))
+    return total
+
+
+def _l1(p: Scores, q: Scores) -> FloatArray:
+    return _accumulate(p, q, _lp_term, np.add)
+
+
+def _linf(p: Scores, q: Scores) -> FloatArray:
+    return _accumulate(p, q, _lp_term, np.maximum)
+
+
+def _kl(p: Scores, q: Scores) -> FloatArray:
+    return _accumulate(p, q, _kl_term, np.add)
+
+
+def _l2(p: Scores, q: Scores) -> FloatArray:
+    distance: FloatArray = np.sqrt(_accumulate(p, q, _lp_squared, np.add))
+    tiny = distance < _UNDERFLOW
+    if tiny.any():
+        shape = (*distance.shape, p.log.shape[-1])
+        gaps = np.broadcast_to(p.prob, shape)[tiny] - np.broadcast_to(q.prob, shape)[tiny]
+        largest = np.abs(gaps).max(axis=-1, keepdims=True)
+        scaled = np.divide(gaps, largest, out=np.zeros_like(gaps), where=largest > 0)
+        squares = np.zeros(len(gaps))
+        for label in range(gaps.shape[-1]):
+            squares += scaled[:, label] * scaled[:, label]
+        distance[tiny] = largest[:, 0] * np.sqrt(squares)
+    return distance
+
+
+def _lp_squared(p: Scores, q: Scores) -> FloatArray:
+    gap = p.prob - q.prob
+    return np.asarray(gap * gap, dtype=np.float64)
+
+
+_Term = Callable[[Scores, Scores], FloatArray]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A distance between scores: over all labels, and the least that one label adds to it."""
+
+    name: str
+    distance: Callable[[Scores, Scores], FloatArray]
+    term: _Term
+    order: float | None  # the p of Lp, None for KL
+
+    def key(self, scores: Scores) -> FloatArray:
+        """The numbers the metric tells apart: scores with equal keys are at no distance."""
+        return scores.log if self.order is None else scores.prob
+
+    def __repr__(self) -> str:
+        return f"Metric({self.name!r})"
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("l1", _l1, _lp_term, 1.0),
+        Metric("l2", _l2, _lp_term, 2.0),
+        Metric("linf", _linf, _lp_term, np.inf),
+        Metric("kl", _kl, _kl_term, None),
+    )
+}
+
+
+def get_metric(name: str) -> Metric:
+    """Find a metric by its name; an unknown name is answered with the known ones.
+
+    >>> get_metric("kl")
+    Metric('kl')
+    """
+    check_name("metric", name, METRICS)
+    return METRICS[name]
+
+
+def pair_distances(metric: str, anchors: FloatArray, candidates: FloatArray) -> FloatArray:
+    """Distances from anchors to candidates, both log-scores; leading axes broadcast.
+
+    KL is KL(anchor‖candidate), infinite where the candidate lacks a label the anchor has.
+
+    >>> p, q = np.log([[0.5, 0.5]]), np.log([[0.25, 0.75]])
+    >>> pair_distances("l1", p, q)
+    array([0.5])
+    """
+    p = Scores.from_log(np.asarray(anchors, dtype=np.float64))
+    q = Scores.from_log(np.asarray(candidates, dtype=np.float64))
+    return get_metric(metric).distance(p, q)

@@ -1,0 +1,1 @@
+"""Ways to find the nearest scores. All give the same answer; they differ in what they cost."""

@@ -1,0 +1,97 @@
+"""From a shortlist to the answer: the one ranking that every engine ends with.
+
+An engine proposes candidates for each anchor; here they are measured by the metric itself and
+ordered by (distance, position). Equal shortlists are not needed for equal answers, only
+shortlists that hold the true nearest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
+
+_PAIRS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The k nearest candidates of each anchor; where there are fewer than k, −1 at distance inf."""
+
+    distances: FloatArray  # [n, k]
+    positions: IntArray  # [n, k]
+
+    @classmethod
+    def empty(cls, n: int, k: int) -> Nearest:
+        return cls(np.full((n, k), np.inf), np.full((n, k), -1, dtype=np.int64))
+
+    def put(self, rows: IntArray | slice, part: Nearest) -> None:
+        """Write the answer for some of the anchors."""
+        self.distances[rows] = part.distances
+        self.positions[rows] = part.positions
+
+
+def rank_table(
+    metric: Metric, anchors: Scores, candidates: Scores, table: IntArray, k: int
+) -> Nearest:
+    """Rank a shortlist of equal length for every anchor: positions [n, w], −1 for no entry."""
+    n, width = table.shape
+    result = Nearest.empty(n, k)
+    step = max(1, _PAIRS_AT_ONCE // max(1, width))
+    for start in range(0, n, step):
+        part = slice(start, min(n, start + step))
+        positions = table[part]
+        p = anchors.take(part)
+        distances = metric.distance(
+            Scores(p.log[:, None], p.prob[:, None]), candidates.take(positions)
+        )
+        distances[positions < 0] = np.inf
+        result.put(part, first_k(distances, positions, k))
+    return result
+
+
+def first_k(distances: FloatArray, positions: IntArray, k: int) -> Nearest:
+    """The first k of each row by (distance, position); −1 stands behind everything."""
+    n, width = distances.shape
+    last = np.where(positions < 0, np.iinfo(np.int64).max, positions)
+    if k == 1:
+        best = distances.min(axis=1)
+        position = np.where(distances == best[:, None], last, np.iinfo(np.int64).max).min(axis=1)
+        position[position == np.iinfo(np.int64).max] = -1
+        return Nearest(best[:, None], position[:, None])
+    by_position = np.argsort(last, axis=1)
+    ordered = np.take_along_axis(distances, by_position, axis=1)
+    by_distance = np.argsort(ordered, axis=1, kind="stable")[:, :k]
+    chosen = np.take_along_axis(by_position, by_distance, axis=1)
+    result = Nearest.empty(n, k)
+    result.distances[:, : min(k, width)] = np.take_along_axis(distances, chosen, axis=1)
+    result.positions[:, : min(k, width)] = np.take_along_axis(positions, chosen, axis=1)
+    return result
+
+
+def rank_pairs(
+    metric: Metric,
+    anchors: Scores,
+    candidates: Scores,
+    rows: IntArray,
+    positions: IntArray,
+    k: int,
+) -> Nearest:
+    """Rank shortlists of unequal length, given as pairs; `rows` must not decrease."""
+    distances = np.empty(len(rows))
+    for start in range(0, len(rows), _PAIRS_AT_ONCE):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        distances[part] = metric.distance(
+            anchors.take(rows[part]), candidates.take(positions[part])
+        )
+    order = np.lexsort((positions, distances, rows))
+    rows, positions, distances = rows[order], positions[order], distances[order]
+    starts = np.searchsorted(rows, np.arange(len(anchors)))
+    rank = np.arange(len(rows)) - starts[rows]
+    kept = rank < k
+    result = Nearest.empty(len(anchors), k)
+    result.distances[rows[kept], rank[kept]] = distances[kept]
+    result.positions[rows[kept], rank[kept]] = positions[kept]
+    return result

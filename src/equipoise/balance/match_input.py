@@ -1,0 +1,98 @@
+"""What comes into matching, checked: log-scores, labels and environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+#: float32 scores whose logits were in the hundreds are off by 1e-4; raw logits by far more.
+NORMALISATION_TOLERANCE = 1e-3
+
+_ROWS_AT_ONCE = 1 << 16
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """A numpy view of an array-like or a torch tensor, wherever the tensor lives."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values)
+
+
+def check_log_scores(log_scores: Any) -> FloatArray:
+    """Normalised log-probabilities [N, m] as float64; −inf is a probability of 0.
+
+    >>> check_log_scores([[0.0, 1.0]])
+    Traceback (most recent call last):
+        ...
+    ValueError: log_scores must be normalised: row 0 sums to 3.71828, not 1; apply log_softmax
+    """
+    scores = as_array(log_scores)
+    if scores.ndim != 2 or scores.shape[0] == 0:
+        raise ValueError(f"log_scores must have shape [N, m] with N > 0, got {scores.shape}")
+    if scores.shape[1] < 2:
+        raise ValueError(f"matching needs at least 2 labels, log_scores has {scores.shape[1]}")
+    if not np.issubdtype(scores.dtype, np.floating) and not np.issubdtype(scores.dtype, np.integer):
+        raise TypeError(f"log_scores must be real numbers, got dtype {scores.dtype}")
+    scores = np.asarray(scores, dtype=np.float64)
+    for start in range(0, len(scores), _ROWS_AT_ONCE):
+        check_rows(scores[start : start + _ROWS_AT_ONCE], start)
+    return scores
+
+
+def check_rows(rows: FloatArray, start: int = 0) -> None:
+    """Refuse rows that hold NaN or do not sum to one; `start` is the number of the first."""
+    nan = np.isnan(rows).any(axis=1)
+    if nan.any():
+        raise ValueError(f"log_scores has NaN in row {start + int(nan.argmax())}")
+    with np.errstate(over="ignore"):
+        total = np.exp(rows).sum(axis=1)
+    off = np.abs(total - 1) > NORMALISATION_TOLERANCE
+    if off.any():
+        row = int(off.argmax())
+        raise ValueError(
+            f"log_scores must be normalised: row {start + row} sums to {total[row]:g}, not 1; "
+            "apply log_softmax"
+        )
+
+
+def check_codes(name: str, codes: Any, length: int) -> IntArray:
+    """Integer codes, one for each example."""
+    array = as_array(codes)
+    if array.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},) like log_scores, got {array.shape}")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"{name} must be integer codes, got dtype {array.dtype}; encode them first")
+    return array.astype(np.int64)
+
+
+def check_labels(labels: Any, length: int, n_labels: int) -> IntArray:
+    """Label codes in 0 … m−1, at least two of them in use."""
+    codes = check_codes("labels", labels, length)
+    low, high = int(codes.min()), int(codes.max())
+    if low < 0 or high >= n_labels:
+        wrong = low if low < 0 else high
+        raise ValueError(
+            f"labels must lie in 0…{n_labels - 1} (columns of log_scores), got {wrong}"
+        )
+    if low == high:
+        raise ValueError(f"only label {low} occurs: there is nothing to match with")
+    return codes
+
+
+def check_count(name: str, value: int) -> None:
+    """A whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def check_caliper(caliper: float | None) -> None:
+    """A distance, not negative."""
+    if caliper is not None and not caliper >= 0:
+        raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")

@@ -1,0 +1,119 @@
+"""One stratum: anchors of an environment against its candidates of one label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
+from equipoise.balance.engines.choice import make_engine
+from equipoise.balance.engines.nearest import Nearest, first_k
+
+_ENTRIES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Rows that differ, in order of first appearance, and who has which.
+
+    Equal scores have equal matches, so each is searched once, and a thousand equal candidates
+    cost no more than one.
+    """
+
+    first: IntArray  # [u] the first member of each distinct row, increasing
+    inverse: IntArray  # [n] which distinct row each row is
+
+    @classmethod
+    def of(cls, rows: FloatArray) -> Distinct:
+        n = len(rows)
+        code = _hash_rows(rows)
+        order = np.argsort(code, kind="stable")
+        fresh = np.ones(n, dtype=bool)
+        # Rows of equal code are compared in full: a collision only leaves a duplicate in.
+        same = code[order[1:]] == code[order[:-1]]
+        at = np.flatnonzero(same)
+        same[at] = (rows[order[at + 1]] == rows[order[at]]).all(axis=1)
+        fresh[1:] = ~same
+        if fresh.all():
+            return cls(np.arange(n), np.arange(n))
+        first = order[fresh]  # the sort is stable, so this is the lowest of its kind
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        inverse = np.empty(n, dtype=np.int64)
+        inverse[order] = rank[np.cumsum(fresh) - 1]
+        return cls(np.sort(first), inverse)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def all_differ(self) -> bool:
+        return len(self.first) == len(self.inverse)
+
+    @cached_property
+    def _members(self) -> tuple[IntArray, IntArray]:
+        order = np.argsort(self.inverse, kind="stable")
+        return order, np.searchsorted(self.inverse[order], np.arange(len(self) + 1))
+
+    def members(self, which: IntArray, limit: int) -> IntArray:
+        """The first `limit` members of the distinct rows `which`, −1 where there are fewer."""
+        order, starts = self._members
+        places = starts[which][..., None] + np.arange(limit)
+        found = (which[..., None] >= 0) & (places < starts[which + 1][..., None])
+        return np.where(found, order[np.minimum(places, len(order) - 1)], -1)
+
+
+def _hash_rows(rows: FloatArray) -> np.ndarray:
+    code = np.zeros(len(rows), dtype=np.uint64)
+    for label in range(rows.shape[1]):
+        bits = (rows[:, label] + 0.0).view(np.uint64)  # + 0.0 makes −0 the same as 0
+        code = (code ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+        code ^= code >> np.uint64(29)
+    return code
+
+
+class Stratum:
+    """Candidates of one (environment, label), ready to be searched.
+
+    Answers are positions among the candidates as they were handed in.
+    """
+
+    def __init__(self, metric: Metric, candidates: Scores, engine: str = "auto") -> None:
+        self.size = len(candidates)
+        self._distinct = Distinct.of(metric.key(candidates))
+        if not self._distinct.all_differ:
+            candidates = candidates.take(self._distinct.first)
+        self._metric, self._candidates, self._engine = metric, candidates, engine
+
+    def nearest(self, anchors: Scores, k: int) -> Nearest:
+        """The k nearest candidates of each anchor by (distance, position)."""
+        engine = make_engine(self._engine, self._metric, self._candidates, len(anchors), k)
+        found = engine.nearest(anchors, min(k, len(self._distinct)))
+        if self._distinct.all_differ:
+            return _pad(found, k)
+        return self._expand(found, k)
+
+    def _expand(self, found: Nearest, k: int) -> Nearest:
+        # The k nearest examples are among the first k members of the k nearest distinct rows.
+        n, rows = found.positions.shape
+        result = Nearest.empty(n, k)
+        step = max(1, _ENTRIES_AT_ONCE // (rows * k))
+        for start in range(0, n, step):
+            part = slice(start, start + step)
+            members = self._distinct.members(found.positions[part], k)
+            distances = np.where(members >= 0, found.distances[part, :, None], np.inf)
+            flat = (len(members), rows * k)
+            result.put(part, first_k(distances.reshape(flat), members.reshape(flat), k))
+        return result
+
+
+def _pad(found: Nearest, k: int) -> Nearest:
+    n, width = found.positions.shape
+    if width == k:
+        return found
+    result = Nearest.empty(n, k)
+    result.distances[:, :width] = found.distances
+    result.positions[:, :width] = found.positions
+    return result
