@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from equipoise.algorithms import TrainingState, get_algorithm, list_algorithms
+
 from .tiny import N_LABELS, make, tiny_batches, tiny_net_with_dropout
 
 ALL = list_algorithms()
@@ -62,7 +63,7 @@ def test_a_training_resumed_from_safetensors_and_json_ends_with_the_same_bits(na
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_loss_falls_within_a_few_dozen_steps(name):
-    algorithm = quick(name, lr=1e-2)
+    algorithm = make(name, lr=1e-2)
     batches = tiny_batches((24, 16))
     reports = [algorithm.update(batches)["loss"] for _ in range(60)]
     assert sum(reports[-5:]) < 0.8 * sum(reports[:5])
