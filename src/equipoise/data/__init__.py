@@ -5,6 +5,7 @@ from equipoise.data.colored_mnist import ColoredMNIST, ColoredMNIST10
 from equipoise.data.environments import EnvironmentDataset, EnvironmentSubset
 from equipoise.data.registry import get_dataset, list_datasets, register_dataset
 from equipoise.data.rotated_mnist import RotatedMNIST
+from equipoise.data.sources import Source, as_source
 from equipoise.data.split import Split, split_environments
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "EnvironmentDataset",
     "EnvironmentSubset",
     "RotatedMNIST",
+    "Source",
     "Split",
+    "as_source",
     "get_dataset",
     "list_datasets",
     "register_dataset",

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from equipoise.data.environments import EnvironmentDataset
+from equipoise.data.sources import ArraySource
 
 
 class ArrayEnvironments(EnvironmentDataset):
@@ -26,23 +27,23 @@ class ArrayEnvironments(EnvironmentDataset):
         *,
         covariate: ArrayLike | None = None,
     ) -> None:
-        self.x = x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x))
+        self._source = ArraySource(x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x)))
         label_values, self.labels = _encode(labels, "labels")
         environment_values, self.environments = _encode(environments, "environments")
-        lengths = {len(self.x), len(self.labels), len(self.environments)}
+        lengths = {len(self._source), len(self.labels), len(self.environments)}
         if len(lengths) != 1:
             raise ValueError(
-                f"x, labels and environments must be aligned, but have {len(self.x)}, "
+                f"x, labels and environments must be aligned, but have {len(self._source)}, "
                 f"{len(self.labels)} and {len(self.environments)} rows"
             )
         self.label_names = tuple(str(value) for value in label_values)
         self.environment_names = tuple(str(value) for value in environment_values)
-        self.input_shape = tuple(self.x.shape[1:])
+        self.input_shape = tuple(self._source.x.shape[1:])
         if covariate is not None:
             self.covariate = np.asarray(covariate)
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
-        return self.x[torch.from_numpy(indices)].float()
+        return self._source.fetch(indices)
 
 
 def _encode(values: ArrayLike, name: str) -> tuple[NDArray, NDArray[np.int64]]:

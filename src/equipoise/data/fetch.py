@@ -210,7 +210,11 @@ def _idx_from_csv(table: IO[bytes], stem: str) -> Files:
     count = len(values).to_bytes(4, "big")
     side = (28).to_bytes(4, "big")
     return {
-        f"{stem}-images-idx3-ubyte": b"\0\0\x08\x03" + count + side + side + values[:, 1:].tobytes(),
+        f"{stem}-images-idx3-ubyte": b"\0\0\x08\x03"
+        + count
+        + side
+        + side
+        + values[:, 1:].tobytes(),
         f"{stem}-labels-idx1-ubyte": b"\0\0\x08\x01" + count + values[:, 0].tobytes(),
     }
 
@@ -270,4 +274,3 @@ def download_resumed(url: str, partial: Path) -> None:
     except urllib.error.HTTPError as error:
         if error.code != 416:  # 416: nothing is missing
             raise
-

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from equipoise.choices import check_choice
 from equipoise.data.environments import EnvironmentDataset
 
-
-class DatasetMaker(Protocol):
-    """What a registered dataset must accept: where data lie, and the data seed."""
-
-    __name__: str
-    __doc__: str | None
-
-    def __call__(
-        self, *, data_dir: str | Path | None, data_seed: int, **settings: Any
-    ) -> EnvironmentDataset: ...
-
-
-_DATASETS: dict[str, DatasetMaker] = {}
-Maker = TypeVar("Maker", bound=DatasetMaker)
+_DATASETS: dict[str, Callable[..., EnvironmentDataset]] = {}
+Maker = TypeVar("Maker", bound=Callable[..., EnvironmentDataset])
 
 
 def register_dataset(maker: Maker) -> Maker:
-    """Make a dataset class (or function) known by its name; use as a decorator."""
+    """Make a dataset class (or function) known by its name; use as a decorator.
+
+    It is called with the keywords `data_dir` and `data_seed`, and settings of its own.
+    """
     _DATASETS[maker.__name__] = maker
     return maker
 
 
 def list_datasets() -> dict[str, str]:
     """Every known name with the first line of its docstring."""
-    return {
-        name: (maker.__doc__ or "").strip().split("\n")[0] for name, maker in _DATASETS.items()
-    }
+    return {name: (maker.__doc__ or "").strip().split("\n")[0] for name, maker in _DATASETS.items()}
 
 
 def get_dataset(

@@ -41,7 +41,9 @@ class RotatedMNIST(EnvironmentDataset):
         return torch.from_numpy(self._pixels[indices]).float().div_(255.0)[:, None]
 
 
-def rotate_images(images: NDArray[np.uint8], degrees: float, block: int = 4096) -> NDArray[np.uint8]:
+def rotate_images(
+    images: NDArray[np.uint8], degrees: float, block: int = 4096
+) -> NDArray[np.uint8]:
     """Turn images [N, h, w] counter-clockwise about their centre, bilinear, black outside."""
     if degrees % 360 == 0:
         return images

@@ -1,1 +1,26 @@
+"""Room 2: (x, y, e) -> latent covariate z. The conditional VAE, its priors, identifiability."""
 
+from equipoise.latent.fitting import FitHistory, FitSettings, fit_model
+from equipoise.latent.identifiability import Identifiability, examine_identifiability
+from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
+from equipoise.latent.networks import MLPDecoder, MLPEncoder
+from equipoise.latent.priors import DiagonalGaussian, FixedVarianceGaussian, PriorFamily, get_prior
+from equipoise.latent.scores import label_free_z, log_scores
+
+__all__ = [
+    "DiagonalGaussian",
+    "FitHistory",
+    "FitSettings",
+    "FixedVarianceGaussian",
+    "Identifiability",
+    "LatentCovariateModel",
+    "MLPDecoder",
+    "MLPEncoder",
+    "PriorFamily",
+    "choose_latent_dim",
+    "examine_identifiability",
+    "fit_model",
+    "get_prior",
+    "label_free_z",
+    "log_scores",
+]

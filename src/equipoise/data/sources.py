@@ -1,0 +1,86 @@
+"""Examples by whole index batches, from whatever a user has."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.data.environments import EnvironmentDataset
+
+
+class Source(Protocol):
+    """Anything that gives examples [B, …] float32 for an index batch."""
+
+    def __len__(self) -> int: ...
+
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor: ...
+
+
+class ArraySource:
+    """An array or tensor in memory. uint8 is taken for pixels and scaled to 0…1."""
+
+    def __init__(self, x: Tensor) -> None:
+        if x.ndim < 2:
+            raise ValueError(
+                f"X must be [N, features] or [N, channels, h, w], got {tuple(x.shape)}"
+            )
+        if x.is_complex() or x.dtype == torch.bool:
+            raise ValueError(f"X must hold real numbers, got {x.dtype}")
+        if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+            row = int((~torch.isfinite(x)).flatten(1).any(1).nonzero()[0])
+            raise ValueError(
+                f"X has a NaN or infinite value, first in row {row}: remove or impute it"
+            )
+        self.x = x
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+        rows = self.x[torch.from_numpy(indices)]
+        return rows.float() / 255.0 if rows.dtype == torch.uint8 else rows.float()
+
+
+class MapStyleSource:
+    """Any map-style dataset; an item is x, or a tuple that begins with x."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+        items = [self.dataset[int(index)] for index in indices]
+        rows = [item[0] if isinstance(item, tuple | list) else item for item in items]
+        batch = torch.stack([torch.as_tensor(np.asarray(row)) for row in rows])
+        return batch.float() / 255.0 if batch.dtype == torch.uint8 else batch.float()
+
+
+def as_source(x: Any) -> Source:
+    """Wrap an array, a tensor, a data frame or a dataset.
+
+    >>> as_source([[1.0, 2.0]]).fetch(np.array([0]))
+    tensor([[1., 2.]])
+    """
+    if isinstance(x, EnvironmentDataset):
+        return x
+    if isinstance(x, Tensor):
+        return ArraySource(x)
+    if (
+        hasattr(x, "__getitem__")
+        and not hasattr(x, "__array__")
+        and not isinstance(x, list | tuple)
+    ):
+        return MapStyleSource(x)
+    try:
+        array = np.asarray(x)
+        if array.dtype == object:
+            array = array.astype(np.float64)
+        return ArraySource(torch.from_numpy(np.ascontiguousarray(array)))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X is not a table of numbers: {error}") from error

@@ -1,0 +1,80 @@
+"""Does the fitted prior vary enough to pin Z down? Condition (3) of Theorem 3.3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """What `examine_identifiability` found about the matrix L [nk, nk].
+
+    `pairs` are the (label, environment) codes whose parameters span L; the first is the
+    reference (y_0, e_0).
+    """
+
+    pairs_available: int
+    pairs_needed: int
+    rank: int
+    condition: float
+    pairs: tuple[tuple[int, int], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Enough pairs, and L has full rank."""
+        return self.rank == self.pairs_needed - 1
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "does not hold"
+        return (
+            f"Theorem 3.3 {verdict}: rank of L {self.rank} of {self.pairs_needed - 1}, "
+            f"condition {self.condition:.3g}, {self.pairs_available} (label, environment) pairs "
+            f"with {self.pairs_needed} needed"
+        )
+
+
+def examine_identifiability(
+    natural_parameters: NDArray[np.float64],
+    seen: NDArray[np.bool_],
+    *,
+    relative_tolerance: float = 1e-6,
+) -> Identifiability:
+    """Choose the nk+1 pairs that make L best conditioned, and tell its rank and condition.
+
+    natural_parameters: λ^e(y) [m, |E|, n·k]; seen: which pairs had examples [m, |E|].
+    The columns are chosen by a QR decomposition with pivoting.
+
+    >>> identity = np.concatenate([np.zeros((1, 2)), np.eye(2)])[:, None]  # three labels, n·k = 2
+    >>> print(examine_identifiability(identity, np.ones((3, 1), dtype=bool)))
+    Theorem 3.3 holds: rank of L 2 of 2, condition 1, 3 (label, environment) pairs with 3 needed
+    """
+    codes = np.argwhere(seen)  # [pairs, 2]
+    parameters = natural_parameters[seen]  # [pairs, nk]
+    n_columns = parameters.shape[1]
+    # The most central pair is the reference: differences from it are the most even.
+    reference = int(np.argmin(np.square(parameters - parameters.mean(0)).sum(1)))
+    others = np.delete(np.arange(len(codes)), reference)
+    differences = (parameters[others] - parameters[reference]).T  # [nk, pairs - 1]
+    if differences.shape[1] == 0:
+        pairs = (_pair(codes[reference]),)
+        return Identifiability(len(codes), n_columns + 1, 0, float("inf"), pairs)
+    _, _, pivots = qr(differences, mode="economic", pivoting=True)
+    chosen = pivots[:n_columns]
+    singular = np.linalg.svd(differences[:, chosen], compute_uv=False)
+    rank = int((singular > relative_tolerance * singular[0]).sum()) if singular[0] > 0 else 0
+    full = rank == n_columns
+    return Identifiability(
+        pairs_available=len(codes),
+        pairs_needed=n_columns + 1,
+        rank=rank,
+        condition=float(singular[0] / singular[-1]) if full else float("inf"),
+        pairs=(_pair(codes[reference]), *(_pair(codes[others[column]]) for column in chosen)),
+    )
+
+
+def _pair(code: NDArray[np.int64]) -> tuple[int, int]:
+    return int(code[0]), int(code[1])

@@ -1,0 +1,205 @@
+"""The conditional VAE whose prior depends on label and environment (Section 3.1)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from equipoise.data.sources import Source
+from equipoise.files import load_state, save_state
+from equipoise.latent.identifiability import Identifiability, examine_identifiability
+from equipoise.latent.networks import MLPDecoder, MLPEncoder, default_hidden
+from equipoise.latent.priors import get_prior
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """All that is needed to build the same model again."""
+
+    input_shape: tuple[int, ...]
+    n_labels: int
+    n_environments: int
+    latent_dim: int
+    prior: str
+    hidden: tuple[int, ...]
+
+
+def choose_latent_dim(
+    n_labels: int, n_environments: int, statistics_per_dimension: int, input_shape: tuple[int, ...]
+) -> int:
+    """n = min(⌊(m·|E| − 1)/k⌋, cap): the largest size that keeps m·|E| > n·k (Theorem 3.3).
+
+    The cap is the paper's: 16 for images up to 28×28 (and feature vectors), 64 above.
+
+    >>> choose_latent_dim(7, 3, 2, (3, 224, 224))  # PACS
+    10
+    """
+    small = len(input_shape) == 1 or math.prod(input_shape[-2:]) <= 28 * 28
+    cap = min(16 if small else 64, math.prod(input_shape))
+    return max(1, min((n_labels * n_environments - 1) // statistics_per_dimension, cap))
+
+
+class LatentCovariateModel(nn.Module):
+    """Encoder q(z|x,y,e), decoder p(x|z,y) shared by all environments, prior p(z|y,e).
+
+    Parameters
+    ----------
+    input_shape : shape of one example, a feature vector or an image
+    latent_dim : n; by default the largest that Theorem 3.3 allows, up to the paper's cap
+    prior : name of a family in `equipoise.latent.priors`
+    hidden : widths of the perceptrons, by default the paper's
+    encoder, decoder : own modules in their place, see `equipoise.latent.networks`
+
+    >>> model = LatentCovariateModel((2, 28, 28), n_labels=2, n_environments=2)
+    >>> model
+    LatentCovariateModel(input (2, 28, 28), 2 labels × 2 environments, n = 3, k = 1)
+    """
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        n_labels: int,
+        n_environments: int,
+        *,
+        latent_dim: int | None = None,
+        prior: str = "gaussian-fixed-variance",
+        hidden: tuple[int, ...] | None = None,
+        encoder: nn.Module | None = None,
+        decoder: nn.Module | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        family = get_prior(prior)
+        k = family.statistics_per_dimension
+        if latent_dim is None:
+            latent_dim = choose_latent_dim(n_labels, n_environments, k, input_shape)
+        elif latent_dim < 1:
+            raise ValueError(f"latent_dim must be at least 1, got {latent_dim}")
+        elif n_labels * n_environments <= latent_dim * k:
+            largest = (n_labels * n_environments - 1) // k
+            warnings.warn(
+                f"latent_dim={latent_dim} breaks the condition m·|E| > n·k of Theorem 3.3: "
+                f"{n_labels} labels × {n_environments} environments = "
+                f"{n_labels * n_environments} pairs, but n·k = {latent_dim * k}; "
+                f"Z may not be identifiable above latent_dim={largest}",
+                stacklevel=2,
+            )
+        hidden = hidden or default_hidden(input_shape)
+        self.settings = ModelSettings(
+            tuple(input_shape), n_labels, n_environments, latent_dim, prior, tuple(hidden)
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.encoder = encoder or MLPEncoder(
+                input_shape, n_labels, n_environments, latent_dim, hidden
+            )
+            self.decoder = decoder or MLPDecoder(input_shape, n_labels, latent_dim, hidden)
+        self.prior = family(n_labels, n_environments, latent_dim)
+        # Feature vectors are standardised, as the noise of p(x|z,y) has unit variance.
+        self.register_buffer("x_shift", torch.zeros(()))
+        self.register_buffer("x_scale", torch.ones(()))
+        counts = torch.zeros(n_environments, n_labels, dtype=torch.float64)
+        self.register_buffer("label_counts", counts)
+
+    x_shift: Tensor
+    x_scale: Tensor
+    label_counts: Tensor  # [|E|, m], of the examples it was fitted on
+
+    def standardize(self, x: Tensor) -> Tensor:
+        return (x - self.x_shift) * self.x_scale
+
+    def encode(self, x: Tensor, y: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of q(z|x,y,e), each [B, n]."""
+        mean, log_variance = self.encoder(self.standardize(x), y, e)
+        return mean, log_variance
+
+    def encode_hypotheses(self, x: Tensor, e: Tensor) -> Tensor:
+        """Means of z when x is encoded under every label y' in turn [B, m, n]."""
+        x = self.standardize(x)
+        if isinstance(self.encoder, MLPEncoder):
+            return self.encoder.encode_hypotheses(x, e)
+        labels = range(self.settings.n_labels)
+        return torch.stack([self.encoder(x, torch.full_like(e, y), e)[0] for y in labels], dim=1)
+
+    def decode(self, z: Tensor, y: Tensor) -> Tensor:
+        """The mean of p(x|z,y), on the scale of the data."""
+        x: Tensor = self.decoder(z, y) / self.x_scale + self.x_shift
+        return x
+
+    def negative_elbo(
+        self, x: Tensor, y: Tensor, e: Tensor, noise: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Reconstruction error and KL divergence [B] each; their sum is −ELBO up to a constant."""
+        mean, log_variance = self.encode(x, y, e)
+        z = mean + noise * (0.5 * log_variance).exp()
+        missed = (self.decoder(z, y) - self.standardize(x)).flatten(1)
+        reconstruction = 0.5 * missed.square().sum(-1)  # Gaussian noise of unit variance
+        return reconstruction, self.prior.divergence(mean, log_variance, y, e)
+
+    def fit(
+        self,
+        source: Source,
+        labels: NDArray[np.int64],
+        environments: NDArray[np.int64],
+        **settings: Any,
+    ) -> LatentCovariateModel:
+        """Maximise the ELBO; see `equipoise.latent.fitting.fit_model` for the settings."""
+        from equipoise.latent.fitting import fit_model
+
+        fit_model(self, source, labels, environments, **settings)
+        return self
+
+    def log_label_frequencies(self) -> Tensor:
+        """log p^e(y) [|E|, m] of the training examples; −inf where a label never occurs."""
+        if not bool(self.label_counts.any()):
+            raise ValueError("this model has not been fitted: call fit first")
+        return (self.label_counts / self.label_counts.sum(1, keepdim=True)).log()
+
+    def identifiability(self) -> Identifiability:
+        """Rank and condition of the matrix L of Theorem 3.3 at the fitted prior."""
+        return examine_identifiability(
+            self.prior.natural_parameters().double().numpy(force=True),
+            (self.label_counts > 0).T.numpy(force=True),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write weights and settings as one safetensors file."""
+        save_state(path, self.state_dict(), {"latent_covariate_model": asdict(self.settings)})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        encoder: nn.Module | None = None,
+        decoder: nn.Module | None = None,
+    ) -> LatentCovariateModel:
+        """Read what `save` wrote; own modules must be handed in again."""
+        tensors, facts = load_state(path)
+        try:
+            settings = facts["latent_covariate_model"]
+        except (KeyError, TypeError):
+            raise ValueError(f"{path} does not hold a LatentCovariateModel") from None
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = cls(**settings, encoder=encoder, decoder=decoder)
+        model.x_shift, model.x_scale = tensors["x_shift"], tensors["x_scale"]
+        model.load_state_dict(tensors)
+        return model
+
+    def __repr__(self) -> str:
+        s = self.settings
+        return (
+            f"LatentCovariateModel(input {s.input_shape}, {s.n_labels} labels × "
+            f"{s.n_environments} environments, n = {s.latent_dim}, "
+            f"k = {self.prior.statistics_per_dimension})"
+        )
