@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from equipoise.balance.distances import Metric, Scores
+from equipoise.balance.engines.blocked import BlockedEngine
 from equipoise.balance.engines.direct import DirectEngine
-from equipoise.balance.engines.gemm import GemmEngine
 from equipoise.balance.engines.kdtree import KDTreeEngine
 from equipoise.balance.engines.line import LineEngine
 from equipoise.balance.engines.nearest import Nearest
@@ -23,7 +23,7 @@ class Engine(Protocol):
 
 
 ENGINES: dict[str, Callable[[Metric, Scores], Engine]] = {
-    engine.name: engine for engine in (DirectEngine, LineEngine, KDTreeEngine, GemmEngine)
+    engine.name: engine for engine in (DirectEngine, LineEngine, KDTreeEngine, BlockedEngine)
 }
 
 
@@ -38,9 +38,9 @@ def choose_engine(metric: Metric, n_labels: int, n_candidates: int) -> str:
         return "direct"
     if n_labels == 2:
         return "line"
-    if metric.name == "kl":
-        return "gemm"
-    return "kdtree" if n_labels <= 24 else "direct"
+    if metric.name == "kl" or n_labels > 24:
+        return "blocked"
+    return "kdtree"
 
 
 def make_engine(name: str, metric: Metric, candidates: Scores, n_anchors: int, k: int) -> Engine:

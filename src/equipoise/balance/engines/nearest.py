@@ -79,19 +79,28 @@ def rank_pairs(
     positions: IntArray,
     k: int,
 ) -> Nearest:
-    """Rank shortlists of unequal length, given as pairs; `rows` must not decrease."""
+    """Rank shortlists of unequal length, given as pairs in order of (row, position).
+
+    Every anchor must have at least one pair.
+    """
     distances = np.empty(len(rows))
     for start in range(0, len(rows), _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
         distances[part] = metric.distance(
             anchors.take(rows[part]), candidates.take(positions[part])
         )
-    order = np.lexsort((positions, distances, rows))
-    rows, positions, distances = rows[order], positions[order], distances[order]
     starts = np.searchsorted(rows, np.arange(len(anchors)))
+    result = Nearest.empty(len(anchors), k)
+    if k == 1:  # positions increase along a row, so the first of the least is the answer
+        least = np.minimum.reduceat(distances, starts)
+        hits = np.flatnonzero(distances == least[rows])
+        hits = hits[np.searchsorted(rows[hits], np.arange(len(anchors)))]
+        result.distances[:, 0], result.positions[:, 0] = least, positions[hits]
+        return result
+    order = np.lexsort((positions, distances, rows))
+    positions, distances = positions[order], distances[order]
     rank = np.arange(len(rows)) - starts[rows]
     kept = rank < k
-    result = Nearest.empty(len(anchors), k)
     result.distances[rows[kept], rank[kept]] = distances[kept]
     result.positions[rows[kept], rank[kept]] = positions[kept]
     return result

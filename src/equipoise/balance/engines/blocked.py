@@ -1,0 +1,180 @@
+"""All pairs, but in float32 and in blocks that stay in cache; only what is near is measured."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
+from equipoise.balance.engines.kernels import PADDING, Float32Array, make_kernel
+from equipoise.balance.engines.nearest import Nearest, rank_pairs, rank_table
+
+BLOCK_BYTES = 2 << 20
+_PAIRS_AT_ONCE = 1 << 16
+
+
+class Blocks(Protocol):
+    """Where block values are computed: numpy here, torch on a device elsewhere."""
+
+    def load(self, combine: str, matrix: Float32Array, rows: int) -> None: ...
+
+    def values(self, factors: Float32Array) -> None: ...
+
+    def least(self, k: int) -> Float32Array: ...
+
+    def places(self, k: int) -> IntArray: ...
+
+    def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]: ...
+
+
+class BlockedEngine:
+    """KL and L2 as matrix products, L1 and L∞ label by label, over all candidates.
+
+    The k-th least value of a block bounds the k-th distance from above; every candidate whose
+    value allows a distance that small is then measured by the metric itself. No second look is
+    ever needed, whatever the scores.
+    """
+
+    name = "blocked"
+
+    def __init__(
+        self,
+        metric: Metric,
+        candidates: Scores,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        blocks: Blocks | None = None,
+    ) -> None:
+        self.metric = metric
+        self.candidates = candidates
+        self._kernel = make_kernel(metric, candidates)
+        self._block_bytes = block_bytes
+        self._blocks = blocks
+
+    def nearest(self, anchors: Scores, k: int) -> Nearest:
+        result = Nearest.empty(len(anchors), k)
+        blocks = self._blocks or NumpyBlocks()
+        shortlist = _Shortlist(self, anchors, k, result)
+        groups = self._kernel.groups(anchors)
+        for group in np.unique(groups):
+            rows = np.flatnonzero(groups == group)
+            matrix = self._kernel.matrix(int(group))
+            step = max(1, self._block_bytes // (4 * matrix.shape[1]))
+            blocks.load(self._kernel.combine, matrix, min(step, len(rows)))
+            here = anchors.take(rows)
+            factors = self._kernel.factors(here, int(group))
+            sizes = self._kernel.sizes(here, int(group))
+            for start in range(0, len(rows), step):
+                part = slice(start, start + step)
+                blocks.values(factors[part])
+                shortlist.add(rows[part], *self._near(here, part, sizes[part], k, blocks))
+        shortlist.rank()
+        return result
+
+    def _near(
+        self, anchors: Scores, part: slice, sizes: FloatArray, k: int, blocks: Blocks
+    ) -> tuple[IntArray, IntArray]:
+        """Pairs (row, candidate) that hold the k nearest of every row of a part."""
+        if self._kernel.bounded:
+            upper = self._kernel.upper(sizes, blocks.least(k))
+        else:
+            table = blocks.places(k)
+            table = np.where(table < len(self.candidates), table, -1)
+            found = rank_table(self.metric, anchors.take(part), self.candidates, table, k)
+            upper = found.distances[:, -1]
+        with np.errstate(over="ignore"):
+            limit = self._kernel.limit(sizes, upper).astype(np.float32)
+        rows, places = blocks.below(np.nextafter(limit, np.float32(np.inf)))
+        real = places < len(self.candidates)
+        return rows[real], places[real]
+
+
+class _Shortlist:
+    """Pairs wait here until there are enough of them to be measured together."""
+
+    def __init__(self, engine: BlockedEngine, anchors: Scores, k: int, result: Nearest) -> None:
+        self.engine, self.anchors, self.k, self.result = engine, anchors, k, result
+        self._anchors: list[IntArray] = []
+        self._rows: list[IntArray] = []
+        self._places: list[IntArray] = []
+        self._n_anchors = self._n_pairs = 0
+
+    def add(self, anchors: IntArray, rows: IntArray, places: IntArray) -> None:
+        self._anchors.append(anchors)
+        self._rows.append(rows + self._n_anchors)
+        self._places.append(places)
+        self._n_anchors += len(anchors)
+        self._n_pairs += len(rows)
+        if self._n_pairs >= _PAIRS_AT_ONCE:
+            self.rank()
+
+    def rank(self) -> None:
+        if not self._anchors:
+            return
+        anchors = np.concatenate(self._anchors)
+        ranked = rank_pairs(
+            self.engine.metric,
+            self.anchors.take(anchors),
+            self.engine.candidates,
+            np.concatenate(self._rows),
+            np.concatenate(self._places),
+            self.k,
+        )
+        self.result.put(anchors, ranked)
+        self._anchors, self._rows, self._places = [], [], []
+        self._n_anchors = self._n_pairs = 0
+
+
+class NumpyBlocks:
+    """Blocks on this machine's processor.
+
+    Candidates are looked at in groups of PADDING: group g of a row holds the columns g,
+    g + width, g + 2·width, … Nearly all groups are far, and their least value says so.
+    """
+
+    def load(self, combine: str, matrix: Float32Array, rows: int) -> None:
+        self._combine, self._matrix = combine, matrix
+        self._buffer = np.empty((rows, matrix.shape[1]), dtype=np.float32)
+        self._part = np.empty_like(self._buffer) if combine != "dot" else self._buffer
+
+    def values(self, factors: Float32Array) -> None:
+        values = self._buffer[: len(factors)]
+        if self._combine == "dot":
+            np.matmul(factors, self._matrix, out=values)
+        else:
+            part = self._part[: len(factors)]
+            fold = np.add if self._combine == "l1" else np.maximum
+            values[:] = 0.0
+            for label, column in enumerate(self._matrix):
+                np.subtract(factors[:, label, None], column, out=part)
+                np.abs(part, out=part)
+                fold(values, part, out=values)
+        self._values = values.reshape(len(values), PADDING, -1)  # [rows, members, groups]
+        self._least = self._values.min(axis=1)  # [rows, groups]
+
+    def least(self, k: int) -> Float32Array:
+        """A value that at least k candidates of the row do not exceed."""
+        if k == 1:
+            return np.asarray(self._least.min(axis=1))
+        values = self._least if 2 * k <= self._least.shape[1] else self._flat()
+        return np.asarray(np.partition(values, k - 1, axis=1)[:, k - 1])
+
+    def _flat(self) -> Float32Array:
+        return self._values.reshape(len(self._values), -1)
+
+    def places(self, k: int) -> IntArray:
+        """The k candidates of least value."""
+        if k == 1:
+            return np.asarray(self._flat().argmin(axis=1)[:, None])
+        return np.asarray(np.argpartition(self._flat(), k - 1, axis=1)[:, :k])
+
+    def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]:
+        """Rows and columns of all values up to the limit of their row, in order."""
+        width = self._least.shape[1]
+        rows, groups = np.divmod(np.flatnonzero(self._least <= limit[:, None]), width)
+        near = self._values[rows, :, groups] <= limit[rows, None]
+        which, member = np.nonzero(near)
+        rows, columns = rows[which], member * width + groups[which]
+        order = np.lexsort((columns, rows))
+        return rows[order], columns[order]

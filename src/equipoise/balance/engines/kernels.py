@@ -1,0 +1,192 @@
+"""Distances of whole blocks in float32, each with a bound on its error.
+
+A kernel turns anchors and candidates into float32 factors whose product (or Lp distance) is
+fast to compute, and knows what that value can and cannot say about the true distance:
+`upper` gives the largest distance a value can stand for, `limit` the largest value that a
+candidate within some distance can have. Between the two nothing is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.balance.distances import RELATIVE_SLACK, FloatArray, IntArray, Metric, Scores
+
+Float32Array = NDArray[np.float32]
+
+PADDING = 16  # candidates come in multiples of this
+_ROUNDING = float(np.finfo(np.float32).eps)
+_FAR = np.float32(1e30)  # the value of padding, and of −log 0
+_TINY = 1e-37
+_SATURATED = 0.9
+
+
+class Kernel(Protocol):
+    """Values of blocks and what they prove."""
+
+    combine: str  # "dot", "l1" or "linf": how factors and matrix make values
+    bounded: bool  # whether `upper` holds; if not, distances must be measured
+
+    def groups(self, anchors: Scores) -> IntArray: ...
+
+    def matrix(self, group: int) -> Float32Array: ...
+
+    def factors(self, anchors: Scores, group: int) -> Float32Array: ...
+
+    def sizes(self, anchors: Scores, group: int) -> FloatArray: ...
+
+    def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray: ...
+
+    def limit(self, sizes: FloatArray, distance: FloatArray) -> FloatArray: ...
+
+
+class KLKernel:
+    """KL(p‖q) = ⟨p, −log q⟩ + Σq − H(p) − Σp, where no product in ⟨p, −log q⟩ is negative.
+
+    So float32 errs by a known *fraction* of it, and that is little where scores are peaked.
+    """
+
+    combine = "dot"
+    _NEGLIGIBLE = 1e-35  # smaller probabilities count as 0
+    _LONGEST = 1e6  # if no −log q is larger, neglecting them costs less than 1e-28
+
+    def __init__(self, candidates: Scores) -> None:
+        n, m = candidates.log.shape
+        self._lift = max(0.0, float(candidates.log.max()))  # scores a rounding error above 1
+        excess = _excess(candidates)
+        self._matrix = _padded(m + 1, n)
+        self._matrix[:m, n:] = 0.0
+        with np.errstate(over="ignore"):
+            self._matrix[:m, :n] = np.minimum(self._lift - candidates.log.T, _FAR)
+        self._matrix[m, :n] = excess
+        # Rounding of both factors, of m + 1 products and of their sum, with room to spare.
+        self._fraction = (m + 8) * _ROUNDING
+        self._loss = 4 * self._fraction * float(np.abs(excess).max()) + 2 * m * 1e-28 + _TINY
+        self.bounded = bool(candidates.log.min() > -self._LONGEST)
+
+    def groups(self, anchors: Scores) -> IntArray:
+        return np.zeros(len(anchors), dtype=np.int64)
+
+    def matrix(self, group: int) -> Float32Array:
+        return self._matrix
+
+    def factors(self, anchors: Scores, group: int) -> Float32Array:
+        factors = np.ones((len(anchors), anchors.log.shape[1] + 1), dtype=np.float32)
+        factors[:, :-1] = np.where(anchors.prob < self._NEGLIGIBLE, 0.0, anchors.prob)
+        return factors
+
+    def sizes(self, anchors: Scores, group: int) -> FloatArray:
+        """What lies between product and distance, and its rounding: [n, 2]."""
+        with np.errstate(invalid="ignore"):
+            entropy = -np.where(anchors.prob > 0, anchors.prob * anchors.log, 0.0).sum(axis=1)
+        excess, lift = _excess(anchors), self._lift * anchors.prob.sum(axis=1)
+        slack = RELATIVE_SLACK * (np.abs(entropy) + np.abs(excess) + lift)
+        return np.stack([entropy + excess + lift, slack], axis=1)
+
+    def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray:
+        largest = value.astype(np.float64) * (1 + 2 * self._fraction) + self._loss
+        return np.asarray(np.maximum(largest - sizes[:, 0] + sizes[:, 1], 0.0))
+
+    def limit(self, sizes: FloatArray, distance: FloatArray) -> FloatArray:
+        largest = distance * (1 + RELATIVE_SLACK) + sizes[:, 0] + sizes[:, 1]
+        return np.asarray(largest * (1 + 2 * self._fraction) + self._loss)
+
+
+class LpKernel:
+    """Lp distances of probabilities, seen from the corner of the simplex the anchor is near.
+
+    Two saturated scores differ only in their distances from that corner, which float32 holds
+    to seven digits however small they are. Anchors are grouped by corner; −1 is the origin.
+    """
+
+    bounded = True
+
+    def __init__(self, metric: Metric, candidates: Scores) -> None:
+        n, m = candidates.prob.shape
+        self._order = metric.order
+        self._squared = metric.name == "l2"
+        self.combine = "dot" if self._squared else metric.name
+        self._fraction = (m + 8) * _ROUNDING
+        self._candidates = candidates
+        self._base = _padded(m + self._squared, n)
+        self._base[:m, :n] = candidates.prob.T
+        if self._squared:
+            self._base[:m, n:] = 0.0
+            self._square = (candidates.prob**2).sum(axis=1)
+            self._base[m, :n] = self._square
+
+    def groups(self, anchors: Scores) -> IntArray:
+        corner = anchors.prob.argmax(axis=1)
+        return np.where(anchors.prob.max(axis=1) > _SATURATED, corner, -1)
+
+    def matrix(self, group: int) -> Float32Array:
+        if group < 0:
+            return self._base
+        n, m = self._candidates.prob.shape
+        matrix = self._base.copy()
+        short = -np.expm1(self._candidates.log[:, group])  # 1 − q without cancellation
+        matrix[group, :n] = -short
+        if self._squared:
+            rest = self._candidates.prob.copy()
+            rest[:, group] = short
+            matrix[m, :n] = (rest**2).sum(axis=1)
+        return matrix
+
+    def _seen(self, anchors: Scores, group: int) -> FloatArray:
+        seen = anchors.prob.copy()
+        if group >= 0:
+            seen[:, group] = np.expm1(anchors.log[:, group])
+        return seen
+
+    def factors(self, anchors: Scores, group: int) -> Float32Array:
+        seen = self._seen(anchors, group)
+        if not self._squared:
+            return seen.astype(np.float32)
+        factors = np.ones((len(seen), seen.shape[1] + 1), dtype=np.float32)
+        factors[:, :-1] = -2 * seen
+        return factors
+
+    def sizes(self, anchors: Scores, group: int) -> FloatArray:
+        """How far from the corner: [n]."""
+        length = np.linalg.norm(self._seen(anchors, group), ord=self._order, axis=1)
+        return np.asarray(length * (1 + RELATIVE_SLACK))
+
+    def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray:
+        value64 = value.astype(np.float64)
+        if not self._squared:
+            most = (value64 + 2 * self._fraction * sizes) * (1 + 2 * self._fraction)
+            return np.asarray(most + _TINY)
+        # The candidate's own length is at most the anchor's plus the distance: bound it twice.
+        square = np.maximum(value64 + sizes**2, 0.0)
+        root = np.sqrt(self._fraction)
+        rough = (np.sqrt(square) + 2 * root * sizes) / (1 - root) + _TINY**0.5
+        return np.asarray(np.sqrt(square + self._fraction * (2 * sizes + rough) ** 2 + _TINY))
+
+    def limit(self, sizes: FloatArray, distance: FloatArray) -> FloatArray:
+        if not self._squared:
+            return np.asarray(distance * (1 + self._fraction) + 2 * self._fraction * sizes + _TINY)
+        square = (distance * (1 + RELATIVE_SLACK)) ** 2
+        error = self._fraction * (2 * sizes + distance) ** 2
+        return np.asarray(square - sizes**2 * (1 - 4 * RELATIVE_SLACK) + error + _TINY)
+
+
+def make_kernel(metric: Metric, candidates: Scores) -> Kernel:
+    """The kernel of a metric over some candidates."""
+    return KLKernel(candidates) if metric.order is None else LpKernel(metric, candidates)
+
+
+def _padded(rows: int, n: int) -> Float32Array:
+    return np.full((rows, -(-n // PADDING) * PADDING), _FAR, dtype=np.float32)
+
+
+def _excess(scores: Scores) -> FloatArray:
+    """Σq − 1 without cancellation: nearly 0, but not for scores that came in float32."""
+    top = scores.log.argmax(axis=1)[:, None]
+    rest = scores.prob.copy()
+    np.put_along_axis(rest, top, 0.0, axis=1)
+    return np.asarray(
+        np.expm1(np.take_along_axis(scores.log, top, axis=1))[:, 0] + rest.sum(axis=1)
+    )
