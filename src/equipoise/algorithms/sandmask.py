@@ -23,5 +23,7 @@ class SANDMask(GradientMasking):
     def mask(self, gradients: Tensor) -> Tensor:
         agreement = gradients.sign().mean(dim=0).abs()
         k, tau = float(self.settings["k"]), float(self.settings["tau"])
-        sharpness = k / gradients.var(dim=0).clamp_min(1e-17)
+        spread = gradients - gradients.mean(dim=0)  # several times faster than .var(dim=0)
+        variance = spread.square().sum(dim=0) / (len(gradients) - 1)
+        sharpness = k / variance.clamp_min(1e-17)
         return (sharpness * (agreement - tau)).tanh().relu()
