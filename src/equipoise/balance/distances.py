@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +33,15 @@ _UNDERFLOW = 1e-150
 class Scores:
     """Balancing scores of some examples, as log-probabilities and as probabilities.
 
+    `factors` may hold what an engine prepared from them, to be used for every label.
+
     >>> Scores.from_log(np.log([[0.25, 0.75]])).prob.round(2)
     array([[0.25, 0.75]])
     """
 
     log: FloatArray  # [n, m]
     prob: FloatArray  # [n, m]
+    factors: tuple[NDArray[Any], ...] | None = None  # each [n, …]
 
     @classmethod
     def from_log(cls, log: FloatArray) -> Scores:
@@ -47,7 +51,13 @@ class Scores:
         return int(self.log.shape[0])
 
     def take(self, rows: NDArray[np.intp] | IntArray | slice) -> Scores:
-        return Scores(self.log[rows], self.prob[rows])
+        """Some of the examples; a slice copies nothing."""
+        factors = self.factors and tuple(factor[rows] for factor in self.factors)
+        return Scores(self.log[rows], self.prob[rows], factors)
+
+    def bare(self) -> Scores:
+        """The scores alone."""
+        return Scores(self.log, self.prob)
 
     def column(self, label: int) -> Scores:
         return Scores(self.log[..., label], self.prob[..., label])

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores, get_metric
-from equipoise.balance.engines.choice import check_engine
+from equipoise.balance.distances import IntArray, get_metric
+from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.nearest import Nearest
-from equipoise.balance.match_input import (
-    check_caliper,
-    check_codes,
-    check_count,
-    check_labels,
-    check_log_scores,
-)
-from equipoise.balance.match_reuse import limit_reuse
-from equipoise.balance.match_stratum import Distinct, Stratum
+from equipoise.balance.match_caliper import Caliper, beyond_deviations
+from equipoise.balance.match_environment import Environment, Portions
+from equipoise.balance.match_input import check_codes, check_count, check_labels
+from equipoise.balance.match_source import open_scores
+from equipoise.balance.match_statistics import MatchReport
+from equipoise.balance.match_support import find_support
 from equipoise.balance.matches import Matches
 
 
@@ -30,30 +30,37 @@ def match_scores(
     *,
     metric: str = "kl",
     k: int = 1,
-    caliper: float | None = None,
+    caliper: float | str | None = None,
     reuse_max: int | None = None,
+    common_support: bool = False,
     n_jobs: int = 1,
     generator: np.random.Generator | None = None,
     engine: str = "auto",
+    device: str | None = None,
+    memory: int | None = None,
 ) -> Matches:
     """Match every example with its k nearest of each other label, within its environment.
 
     Step 5 of the method: nearest by the distance of balancing scores. The answer is exact and
-    does not depend on engine or threads. Ties go to the lowest index, or at random with a
-    generator. A candidate at infinite KL is a match like any other unless a caliper is set.
+    does not depend on engine, threads or memory. Ties go to the lowest index, or at random with
+    a generator. A candidate at infinite KL is a match like any other unless a caliper is set.
 
     Parameters
     ----------
-    log_scores : array-like or tensor [N, m], normalised log-probabilities; −inf is legal
+    log_scores : array-like, tensor, np.memmap or path of an .npy or .parquet file, [N, m]:
+        normalised log-probabilities; −inf is legal
     labels : integer codes [N] in 0 … m−1
     environments : integer codes [N]; None means a single environment
     metric : "l1", "l2", "linf" (on probabilities) or "kl", KL(anchor‖candidate)
     k : how many matches for each label
-    caliper : the largest distance of a match
+    caliper : the largest distance of a match, or "0.2sd": standard deviations of the logit
     reuse_max : in how many anchors' lists a candidate may stand; the closest pairs win
-    n_jobs : threads over (environment, label) strata
+    common_support : leave out examples outside the range of scores that all labels share
+    n_jobs : threads over (environment, label) strata, or what `joblib.parallel_config` says
     generator : breaks ties at random
     engine : "auto", or the name of one engine
+    device : a torch device for block products, such as "cuda"
+    memory : bytes the search may use besides its input and its answer
 
     >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     >>> match_scores(scores, [0, 1, 1]).indices[..., 0]
@@ -61,89 +68,59 @@ def match_scores(
            [ 0, -1],
            [ 0, -1]])
     """
-    search = _Search(get_metric(metric), k, caliper, reuse_max, engine)
-    scores = check_log_scores(log_scores)
-    n, m = scores.shape
-    label_codes = check_labels(labels, n, m)
-    if environments is None:
-        environments = np.zeros(n, dtype=np.int64)
-    environment_codes = check_codes("environments", environments, n)
+    started = time.perf_counter()
+    search = Search(get_metric(metric), k, engine, device)
+    limit = Caliper.parse(caliper)
+    if reuse_max is not None:
+        check_count("reuse_max", reuse_max)
+    source = open_scores(log_scores)
+    n, m = source.shape
+    codes = check_labels(labels, n, m)
+    where = check_codes(
+        "environments", np.zeros(n, int) if environments is None else environments, n
+    )
     order = np.arange(n) if generator is None else generator.permutation(n)
+    if common_support:
+        order = order[find_support(source, codes, where)[order]]
+    jobs = effective_n_jobs(n_jobs)
+    portions = Portions.within(memory, m, k, jobs)
 
     indices = np.full((n, m, k), -1, dtype=np.int64)
     distances = np.full((n, m, k), np.inf)
-    for environment in np.unique(environment_codes):
-        rows = order[environment_codes[order] == environment]
-        task = _Environment(search, Scores.from_log(scores[rows]), label_codes[rows])
-        present = np.unique(task.labels)
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(task.match)(int(label)) for label in present
-        )
-        for label, (anchors, nearest) in zip(present, found, strict=True):
-            absent = nearest.positions < 0
-            indices[rows[anchors], label] = np.where(absent, -1, rows[nearest.positions])
-            distances[rows[anchors], label] = nearest.distances
-    return Matches(indices, distances, metric)
-
-
-@dataclass(frozen=True)
-class _Search:
-    """What is looked for, the same in every stratum."""
-
-    metric: Metric
-    k: int
-    caliper: float | None
-    reuse_max: int | None
-    engine: str
-
-    def __post_init__(self) -> None:
-        check_count("k", self.k)
-        if self.reuse_max is not None:
-            check_count("reuse_max", self.reuse_max)
-        check_caliper(self.caliper)
-        check_engine(self.engine)
-
-
-class _Environment:
-    """The examples of one environment; distinct scores are searched once."""
-
-    def __init__(self, search: _Search, scores: Scores, labels: IntArray) -> None:
-        self.search, self.scores, self.labels = search, scores, labels
-        self._distinct = Distinct.of(search.metric.key(scores))
-
-    def match(self, label: int) -> tuple[IntArray, Nearest]:
-        """Anchors of all other labels and their matches of `label`, as rows of the environment."""
-        search = self.search
-        anchors = np.flatnonzero(self.labels != label)
-        candidates = np.flatnonzero(self.labels == label)
-        if not len(anchors):
-            return anchors, Nearest.empty(0, search.k)
-        stratum = Stratum(search.metric, self.scores.take(candidates), search.engine)
-        if search.reuse_max is None:
-            nearest = self._nearest(stratum, anchors, search.k)
-        else:
-            nearest = limit_reuse(
-                lambda some, width: self._nearest(stratum, anchors[some], width),
-                len(anchors),
-                len(candidates),
-                search.k,
-                search.reuse_max,
+    engines: Counter[str] = Counter()
+    places = [order[where[order] == environment] for environment in np.unique(where)]
+    spaces = (Environment(search, source, rows, codes, portions) for rows in places if len(rows))
+    with threadpool_limits(limits=1 if jobs > 1 else None):
+        for space in spaces:
+            found = Parallel(n_jobs=n_jobs, prefer="threads", max_nbytes=None)(
+                delayed(_match)(space, int(label), reuse_max, limit) for label in space.present
             )
-        return anchors, _within(nearest, candidates, search.caliper)
+            for label, (anchors, nearest, used) in zip(space.present, found, strict=True):
+                absent = nearest.positions < 0
+                indices[anchors, label] = np.where(absent, -1, space.rows[nearest.positions])
+                distances[anchors, label] = nearest.distances
+                engines.update(used)
+    report = MatchReport(dict(engines), time.perf_counter() - started, n - len(order))
+    return Matches(indices, distances, metric, report=report)
 
-    def _nearest(self, stratum: Stratum, anchors: IntArray, k: int) -> Nearest:
-        if self._distinct.all_differ:
-            return stratum.nearest(self.scores.take(anchors), k)
-        groups, which = np.unique(self._distinct.inverse[anchors], return_inverse=True)
-        found = stratum.nearest(self.scores.take(self._distinct.first[groups]), k)
-        return Nearest(found.distances[which], found.positions[which])
+
+def _match(
+    space: Environment, label: int, reuse_max: int | None, caliper: Caliper | None
+) -> tuple[IntArray, Nearest, Iterable[str]]:
+    """Examples of other labels and their matches of `label` within the caliper."""
+    places, nearest, engines = space.match(label, reuse_max)
+    if caliper is not None and len(places):
+        if caliper.in_deviations:
+            far = beyond_deviations(space, places, nearest, label, caliper.limit)
+        else:
+            far = nearest.distances > caliper.limit
+        nearest.distances[far], nearest.positions[far] = np.inf, -1
+        _close_ranks(nearest)
+    return space.rows[places], nearest, engines
 
 
-def _within(nearest: Nearest, candidates: IntArray, caliper: float | None) -> Nearest:
-    """Positions as rows of the environment, without those beyond the caliper."""
-    absent = nearest.positions < 0
-    if caliper is not None:
-        absent |= nearest.distances > caliper
-    rows = np.where(absent, -1, candidates[nearest.positions])
-    distances: FloatArray = np.where(absent, np.inf, nearest.distances)
-    return Nearest(distances, rows)
+def _close_ranks(nearest: Nearest) -> None:
+    """Move what is left of a list to its front."""
+    order = np.argsort(nearest.positions < 0, axis=1, kind="stable")
+    nearest.distances[:] = np.take_along_axis(nearest.distances, order, axis=1)
+    nearest.positions[:] = np.take_along_axis(nearest.positions, order, axis=1)

@@ -23,6 +23,16 @@ def as_array(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
+def check_shape(scores: NDArray[Any]) -> None:
+    """Two axes, at least one example, at least two labels, real numbers."""
+    if scores.ndim != 2 or scores.shape[0] == 0:
+        raise ValueError(f"log_scores must have shape [N, m] with N > 0, got {scores.shape}")
+    if scores.shape[1] < 2:
+        raise ValueError(f"matching needs at least 2 labels, log_scores has {scores.shape[1]}")
+    if scores.dtype.kind not in "fiu":
+        raise TypeError(f"log_scores must be real numbers, got dtype {scores.dtype}")
+
+
 def check_log_scores(log_scores: Any) -> FloatArray:
     """Normalised log-probabilities [N, m] as float64; −inf is a probability of 0.
 
@@ -32,32 +42,28 @@ def check_log_scores(log_scores: Any) -> FloatArray:
     ValueError: log_scores must be normalised: row 0 sums to 3.71828, not 1; apply log_softmax
     """
     scores = as_array(log_scores)
-    if scores.ndim != 2 or scores.shape[0] == 0:
-        raise ValueError(f"log_scores must have shape [N, m] with N > 0, got {scores.shape}")
-    if scores.shape[1] < 2:
-        raise ValueError(f"matching needs at least 2 labels, log_scores has {scores.shape[1]}")
-    if not np.issubdtype(scores.dtype, np.floating) and not np.issubdtype(scores.dtype, np.integer):
-        raise TypeError(f"log_scores must be real numbers, got dtype {scores.dtype}")
+    check_shape(scores)
     scores = np.asarray(scores, dtype=np.float64)
     for start in range(0, len(scores), _ROWS_AT_ONCE):
-        check_rows(scores[start : start + _ROWS_AT_ONCE], start)
+        part = scores[start : start + _ROWS_AT_ONCE]
+        check_rows(part, np.arange(start, start + len(part)))
     return scores
 
 
-def check_rows(rows: FloatArray, start: int = 0) -> None:
-    """Refuse rows that hold NaN or do not sum to one; `start` is the number of the first."""
-    nan = np.isnan(rows).any(axis=1)
-    if nan.any():
-        raise ValueError(f"log_scores has NaN in row {start + int(nan.argmax())}")
+def check_rows(part: FloatArray, rows: IntArray) -> None:
+    """Refuse log-scores that hold NaN or do not sum to one; `rows` are their numbers."""
     with np.errstate(over="ignore"):
-        total = np.exp(rows).sum(axis=1)
-    off = np.abs(total - 1) > NORMALISATION_TOLERANCE
-    if off.any():
-        row = int(off.argmax())
-        raise ValueError(
-            f"log_scores must be normalised: row {start + row} sums to {total[row]:g}, not 1; "
-            "apply log_softmax"
-        )
+        total = np.exp(part).sum(axis=1)
+    good = np.abs(total - 1) <= NORMALISATION_TOLERANCE
+    if good.all():
+        return
+    wrong = int(good.argmin())
+    if np.isnan(part[wrong]).any():
+        raise ValueError(f"log_scores has NaN in row {rows[wrong]}")
+    raise ValueError(
+        f"log_scores must be normalised: row {rows[wrong]} sums to {total[wrong]:g}, not 1; "
+        "apply log_softmax"
+    )
 
 
 def check_codes(name: str, codes: Any, length: int) -> IntArray:
@@ -90,9 +96,3 @@ def check_count(name: str, value: int) -> None:
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def check_caliper(caliper: float | None) -> None:
-    """A distance, not negative."""
-    if caliper is not None and not caliper >= 0:
-        raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")

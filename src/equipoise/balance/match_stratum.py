@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
-from equipoise.balance.engines.choice import make_engine
+from equipoise.balance.distances import FloatArray, IntArray, Scores
+from equipoise.balance.engines.choice import Engine, Search, make_engine
 from equipoise.balance.engines.nearest import Nearest, first_k
 
 _ENTRIES_AT_ONCE = 1 << 20
+_SAMPLE = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Distinct:
     @classmethod
     def of(cls, rows: FloatArray) -> Distinct:
         n = len(rows)
+        if n > 4 * _SAMPLE and cls.of(rows[:: -(-n // _SAMPLE)]).all_differ:
+            return cls(np.arange(n), np.arange(n))  # the few there may be are not worth a sort
         code = _hash_rows(rows)
         order = np.argsort(code, kind="stable")
         fresh = np.ones(n, dtype=bool)
@@ -77,23 +80,44 @@ def _hash_rows(rows: FloatArray) -> np.ndarray:
 class Stratum:
     """Candidates of one (environment, label), ready to be searched.
 
-    Answers are positions among the candidates as they were handed in.
+    Answers are positions among the candidates as they were handed in. Distinct scores are
+    searched once, on both sides.
     """
 
-    def __init__(self, metric: Metric, candidates: Scores, engine: str = "auto") -> None:
-        self.size = len(candidates)
-        self._distinct = Distinct.of(metric.key(candidates))
+    def __init__(self, search: Search, candidates: Scores) -> None:
+        self._search = search
+        self._distinct = Distinct.of(search.metric.key(candidates))
+        candidates = candidates.bare()
         if not self._distinct.all_differ:
             candidates = candidates.take(self._distinct.first)
-        self._metric, self._candidates, self._engine = metric, candidates, engine
+        self._candidates = candidates
+        self._engine: Engine | None = None
 
-    def nearest(self, anchors: Scores, k: int) -> Nearest:
-        """The k nearest candidates of each anchor by (distance, position)."""
-        engine = make_engine(self._engine, self._metric, self._candidates, len(anchors), k)
-        found = engine.nearest(anchors, min(k, len(self._distinct)))
-        if self._distinct.all_differ:
-            return _pad(found, k)
-        return self._expand(found, k)
+    @property
+    def engine(self) -> Engine:
+        """The engine in use; there is one after the first search."""
+        if self._engine is None:
+            raise ValueError("this stratum has not been searched")
+        return self._engine
+
+    def nearest(self, anchors: Scores, k: int, distinct: Distinct | None = None) -> Nearest:
+        """The k nearest candidates of each anchor by (distance, position).
+
+        `distinct` tells equal anchors apart from others, if the caller knows.
+        """
+        if distinct is None:
+            distinct = Distinct.of(self._search.metric.key(anchors))
+        if not distinct.all_differ:
+            found = self._nearest(anchors.take(distinct.first), k)
+            return Nearest(found.distances[distinct.inverse], found.positions[distinct.inverse])
+        return self._nearest(anchors, k)
+
+    def _nearest(self, anchors: Scores, k: int) -> Nearest:
+        rows = min(k, len(self._distinct))
+        if self._engine is None:
+            self._engine = make_engine(self._search, self._candidates, anchors, rows)
+        found = self._engine.nearest(anchors, rows)
+        return _pad(found, k) if self._distinct.all_differ else self._expand(found, k)
 
     def _expand(self, found: Nearest, k: int) -> Nearest:
         # The k nearest examples are among the first k members of the k nearest distinct rows.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from equipoise.balance.match_input import check_labels
+from equipoise.balance.match_statistics import MatchReport, MatchStatistics, summarise_matches
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -31,6 +34,7 @@ class Matches:
     indices: [N, m, k], −1 where there is no match (own label, label absent in the
         environment, beyond the caliper); distances: [N, m, k], inf there.
     companions: [N, c] examples of the same label *and* covariate; only oracle matching knows them.
+    report: how the search went, where there was one.
 
     >>> matches = Matches(np.array([[[-1], [1]], [[0], [-1]]]), np.zeros((2, 2, 1)), "kl")
     >>> matches
@@ -43,6 +47,7 @@ class Matches:
     distances: FloatArray
     metric: str
     companions: IntArray | None = None
+    report: MatchReport | None = None
 
     def __post_init__(self) -> None:
         if self.indices.ndim != 3 or self.indices.shape != self.distances.shape:
@@ -62,6 +67,11 @@ class Matches:
     def has_match(self, anchors: IntArray) -> BoolArray:
         """For which labels each of `anchors` [B] has a match: [B, m]."""
         return np.asarray(self.indices[anchors, :, 0] >= 0)
+
+    def statistics(self, labels: Any) -> MatchStatistics:
+        """Distances, reuse, effective sample size and unmatched counts, given the labels [N]."""
+        codes = check_labels(labels, *self.indices.shape[:2])
+        return summarise_matches(self.indices, self.distances, codes, self.report)
 
     def __len__(self) -> int:
         return int(self.indices.shape[0])

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
-from equipoise.balance.engines.kernels import PADDING, Float32Array, make_kernel
+from equipoise.balance.engines.kernels import PADDING, Float32Array, make_kernel, prepare
 from equipoise.balance.engines.nearest import Nearest, rank_pairs, rank_table
 
 BLOCK_BYTES = 2 << 20
@@ -54,34 +54,34 @@ class BlockedEngine:
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         result = Nearest.empty(len(anchors), k)
+        shortlist = _Shortlist(self, anchors.bare(), k, result)
         blocks = self._blocks or NumpyBlocks()
-        shortlist = _Shortlist(self, anchors, k, result)
-        groups = self._kernel.groups(anchors)
+        groups, factors, sizes = prepare(self.metric, anchors).factors or ()
         for group in np.unique(groups):
-            rows = np.flatnonzero(groups == group)
             matrix = self._kernel.matrix(int(group))
             step = max(1, self._block_bytes // (4 * matrix.shape[1]))
-            blocks.load(self._kernel.combine, matrix, min(step, len(rows)))
-            here = anchors.take(rows)
-            factors = self._kernel.factors(here, int(group))
-            sizes = self._kernel.sizes(here, int(group))
+            blocks.load(self._kernel.combine, matrix, min(step, len(groups)))
+            rows = np.flatnonzero(groups == group)
             for start in range(0, len(rows), step):
-                part = slice(start, start + step)
-                blocks.values(factors[part])
-                shortlist.add(rows[part], *self._near(here, part, sizes[part], k, blocks))
+                some = rows[start : start + step]
+                # A run of neighbours is a view, and most blocks are runs.
+                run = some[-1] - some[0] + 1 == len(some)
+                here = slice(some[0], some[-1] + 1) if run else some
+                blocks.values(factors[here])
+                shortlist.add(some, *self._near(anchors, here, sizes[here], k, blocks))
         shortlist.rank()
         return result
 
     def _near(
-        self, anchors: Scores, part: slice, sizes: FloatArray, k: int, blocks: Blocks
+        self, anchors: Scores, here: IntArray | slice, sizes: FloatArray, k: int, blocks: Blocks
     ) -> tuple[IntArray, IntArray]:
-        """Pairs (row, candidate) that hold the k nearest of every row of a part."""
+        """Pairs (row, candidate) that hold the k nearest of every row of a block."""
         if self._kernel.bounded:
             upper = self._kernel.upper(sizes, blocks.least(k))
         else:
             table = blocks.places(k)
             table = np.where(table < len(self.candidates), table, -1)
-            found = rank_table(self.metric, anchors.take(part), self.candidates, table, k)
+            found = rank_table(self.metric, anchors.take(here), self.candidates, table, k)
             upper = found.distances[:, -1]
         with np.errstate(over="ignore"):
             limit = self._kernel.limit(sizes, upper).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from equipoise.balance.distances import Metric, Scores
@@ -11,6 +12,7 @@ from equipoise.balance.engines.direct import DirectEngine
 from equipoise.balance.engines.kdtree import KDTreeEngine
 from equipoise.balance.engines.line import LineEngine
 from equipoise.balance.engines.nearest import Nearest
+from equipoise.balance.match_input import check_count
 from equipoise.balance.match_names import check_name
 
 
@@ -27,9 +29,18 @@ ENGINES: dict[str, Callable[[Metric, Scores], Engine]] = {
 }
 
 
-def check_engine(name: str) -> None:
-    """Refuse an engine that does not exist."""
-    check_name("engine", name, ["auto", *ENGINES])
+@dataclass(frozen=True)
+class Search:
+    """What is looked for and by what means, the same in every stratum."""
+
+    metric: Metric
+    k: int = 1
+    engine: str = "auto"
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+        check_name("engine", self.engine, ["auto", *ENGINES])
 
 
 def choose_engine(metric: Metric, n_labels: int, n_candidates: int) -> str:
@@ -43,8 +54,9 @@ def choose_engine(metric: Metric, n_labels: int, n_candidates: int) -> str:
     return "kdtree"
 
 
-def make_engine(name: str, metric: Metric, candidates: Scores, n_anchors: int, k: int) -> Engine:
-    """Build the engine `name` over the candidates; "auto" chooses it."""
+def make_engine(search: Search, candidates: Scores, anchors: Scores, k: int) -> Engine:
+    """Build the engine over the candidates; "auto" chooses one for these anchors."""
+    name = search.engine
     if name == "auto":
-        name = choose_engine(metric, candidates.log.shape[1], len(candidates))
-    return ENGINES[name](metric, candidates)
+        name = choose_engine(search.metric, candidates.log.shape[1], len(candidates))
+    return ENGINES[name](search.metric, candidates)

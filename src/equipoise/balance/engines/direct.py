@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from equipoise.balance.distances import Metric, Scores
-from equipoise.balance.engines.nearest import Nearest, first_k
+from equipoise.balance.engines.nearest import Nearest
 
 _PAIRS_AT_ONCE = 1 << 17
 
@@ -49,11 +49,7 @@ class DirectEngine:
             else:
                 rows, columns = np.indices(distances.shape).reshape(2, -1)
             found = _first_k_of_pairs(distances, rows, columns, keep)
-            best = first_k(
-                np.concatenate([best.distances, found.distances], axis=1),
-                np.concatenate([best.positions, found.positions + start], axis=1),
-                k,
-            )
+            best = best.merge(found, start)
         return best
 
 

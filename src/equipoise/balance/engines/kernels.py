@@ -30,17 +30,36 @@ class Kernel(Protocol):
     combine: str  # "dot", "l1" or "linf": how factors and matrix make values
     bounded: bool  # whether `upper` holds; if not, distances must be measured
 
-    def groups(self, anchors: Scores) -> IntArray: ...
-
     def matrix(self, group: int) -> Float32Array: ...
-
-    def factors(self, anchors: Scores, group: int) -> Float32Array: ...
-
-    def sizes(self, anchors: Scores, group: int) -> FloatArray: ...
 
     def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray: ...
 
     def limit(self, sizes: FloatArray, distance: FloatArray) -> FloatArray: ...
+
+
+def prepare(metric: Metric, anchors: Scores) -> Scores:
+    """Anchors with the factors of their metric's kernel: (group, factors, sizes).
+
+    They do not depend on the candidates, so one preparation serves all labels.
+    """
+    if anchors.factors is not None:
+        return anchors
+    factors = _kl_factors(anchors) if metric.order is None else _lp_factors(metric, anchors)
+    return Scores(anchors.log, anchors.prob, factors)
+
+
+_Factors = tuple[IntArray, Float32Array, FloatArray]
+_NEGLIGIBLE = 1e-35  # smaller probabilities count as 0 in the factors of KL
+_LONGEST = 1e6  # if no −log q is larger, neglecting them costs less than 1e-28 a label
+
+
+def _kl_factors(anchors: Scores) -> _Factors:
+    n, m = anchors.log.shape
+    factors = np.ones((n, m + 1), dtype=np.float32)
+    factors[:, :-1] = np.where(anchors.prob < _NEGLIGIBLE, 0.0, anchors.prob)
+    with np.errstate(invalid="ignore"):
+        entropy = -np.where(anchors.prob > 0, anchors.prob * anchors.log, 0.0).sum(axis=1)
+    return np.zeros(n, dtype=np.int64), factors, np.stack([entropy, _excess(anchors)], axis=1)
 
 
 class KLKernel:
@@ -50,8 +69,6 @@ class KLKernel:
     """
 
     combine = "dot"
-    _NEGLIGIBLE = 1e-35  # smaller probabilities count as 0
-    _LONGEST = 1e6  # if no −log q is larger, neglecting them costs less than 1e-28
 
     def __init__(self, candidates: Scores) -> None:
         n, m = candidates.log.shape
@@ -65,34 +82,40 @@ class KLKernel:
         # Rounding of both factors, of m + 1 products and of their sum, with room to spare.
         self._fraction = (m + 8) * _ROUNDING
         self._loss = 4 * self._fraction * float(np.abs(excess).max()) + 2 * m * 1e-28 + _TINY
-        self.bounded = bool(candidates.log.min() > -self._LONGEST)
-
-    def groups(self, anchors: Scores) -> IntArray:
-        return np.zeros(len(anchors), dtype=np.int64)
+        self.bounded = bool(candidates.log.min() > -_LONGEST)
 
     def matrix(self, group: int) -> Float32Array:
         return self._matrix
 
-    def factors(self, anchors: Scores, group: int) -> Float32Array:
-        factors = np.ones((len(anchors), anchors.log.shape[1] + 1), dtype=np.float32)
-        factors[:, :-1] = np.where(anchors.prob < self._NEGLIGIBLE, 0.0, anchors.prob)
-        return factors
-
-    def sizes(self, anchors: Scores, group: int) -> FloatArray:
-        """What lies between product and distance, and its rounding: [n, 2]."""
-        with np.errstate(invalid="ignore"):
-            entropy = -np.where(anchors.prob > 0, anchors.prob * anchors.log, 0.0).sum(axis=1)
-        excess, lift = _excess(anchors), self._lift * anchors.prob.sum(axis=1)
-        slack = RELATIVE_SLACK * (np.abs(entropy) + np.abs(excess) + lift)
-        return np.stack([entropy + excess + lift, slack], axis=1)
+    def _offset(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        entropy, excess = sizes.T
+        lift = self._lift * (1 + excess)
+        return entropy + excess + lift, RELATIVE_SLACK * (np.abs(entropy) + np.abs(excess) + lift)
 
     def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray:
+        offset, slack = self._offset(sizes)
         largest = value.astype(np.float64) * (1 + 2 * self._fraction) + self._loss
-        return np.asarray(np.maximum(largest - sizes[:, 0] + sizes[:, 1], 0.0))
+        return np.asarray(np.maximum(largest - offset + slack, 0.0))
 
     def limit(self, sizes: FloatArray, distance: FloatArray) -> FloatArray:
-        largest = distance * (1 + RELATIVE_SLACK) + sizes[:, 0] + sizes[:, 1]
+        offset, slack = self._offset(sizes)
+        largest = distance * (1 + RELATIVE_SLACK) + offset + slack
         return np.asarray(largest * (1 + 2 * self._fraction) + self._loss)
+
+
+def _lp_factors(metric: Metric, anchors: Scores) -> _Factors:
+    n, m = anchors.prob.shape
+    top = anchors.prob.argmax(axis=1)
+    group = np.where(anchors.prob[np.arange(n), top] > _SATURATED, top, -1)
+    seen = anchors.prob.copy()
+    near = np.flatnonzero(group >= 0)
+    seen[near, top[near]] = np.expm1(anchors.log[near, top[near]])  # −(1 − p), all digits kept
+    length = np.linalg.norm(seen, ord=metric.order, axis=1) * (1 + RELATIVE_SLACK)
+    if metric.name != "l2":
+        return group, seen.astype(np.float32), length
+    factors = np.ones((n, m + 1), dtype=np.float32)
+    factors[:, :-1] = -2 * seen
+    return group, factors, length
 
 
 class LpKernel:
@@ -106,7 +129,6 @@ class LpKernel:
 
     def __init__(self, metric: Metric, candidates: Scores) -> None:
         n, m = candidates.prob.shape
-        self._order = metric.order
         self._squared = metric.name == "l2"
         self.combine = "dot" if self._squared else metric.name
         self._fraction = (m + 8) * _ROUNDING
@@ -115,44 +137,19 @@ class LpKernel:
         self._base[:m, :n] = candidates.prob.T
         if self._squared:
             self._base[:m, n:] = 0.0
-            self._square = (candidates.prob**2).sum(axis=1)
-            self._base[m, :n] = self._square
-
-    def groups(self, anchors: Scores) -> IntArray:
-        corner = anchors.prob.argmax(axis=1)
-        return np.where(anchors.prob.max(axis=1) > _SATURATED, corner, -1)
+            self._base[m, :n] = (candidates.prob**2).sum(axis=1)
 
     def matrix(self, group: int) -> Float32Array:
         if group < 0:
             return self._base
         n, m = self._candidates.prob.shape
         matrix = self._base.copy()
-        short = -np.expm1(self._candidates.log[:, group])  # 1 − q without cancellation
-        matrix[group, :n] = -short
+        matrix[group, :n] = short = np.expm1(self._candidates.log[:, group])
         if self._squared:
             rest = self._candidates.prob.copy()
             rest[:, group] = short
             matrix[m, :n] = (rest**2).sum(axis=1)
         return matrix
-
-    def _seen(self, anchors: Scores, group: int) -> FloatArray:
-        seen = anchors.prob.copy()
-        if group >= 0:
-            seen[:, group] = np.expm1(anchors.log[:, group])
-        return seen
-
-    def factors(self, anchors: Scores, group: int) -> Float32Array:
-        seen = self._seen(anchors, group)
-        if not self._squared:
-            return seen.astype(np.float32)
-        factors = np.ones((len(seen), seen.shape[1] + 1), dtype=np.float32)
-        factors[:, :-1] = -2 * seen
-        return factors
-
-    def sizes(self, anchors: Scores, group: int) -> FloatArray:
-        """How far from the corner: [n]."""
-        length = np.linalg.norm(self._seen(anchors, group), ord=self._order, axis=1)
-        return np.asarray(length * (1 + RELATIVE_SLACK))
 
     def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray:
         value64 = value.astype(np.float64)

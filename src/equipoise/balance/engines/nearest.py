@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
 
-_PAIRS_AT_ONCE = 1 << 16
+_ENTRIES_AT_ONCE = 1 << 18  # pairs · labels: what is measured together stays in cache
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,15 @@ class Nearest:
     def empty(cls, n: int, k: int) -> Nearest:
         return cls(np.full((n, k), np.inf), np.full((n, k), -1, dtype=np.int64))
 
+    def merge(self, other: Nearest, shift: int) -> Nearest:
+        """The nearest of two searches for the same anchors; `other`'s positions are shifted."""
+        positions = np.where(other.positions < 0, -1, other.positions + shift)
+        return first_k(
+            np.concatenate([self.distances, other.distances], axis=1),
+            np.concatenate([self.positions, positions], axis=1),
+            self.positions.shape[1],
+        )
+
     def put(self, rows: IntArray | slice, part: Nearest) -> None:
         """Write the answer for some of the anchors."""
         self.distances[rows] = part.distances
@@ -39,7 +48,7 @@ def rank_table(
     """Rank a shortlist of equal length for every anchor: positions [n, w], −1 for no entry."""
     n, width = table.shape
     result = Nearest.empty(n, k)
-    step = max(1, _PAIRS_AT_ONCE // max(1, width))
+    step = max(1, _ENTRIES_AT_ONCE // (max(1, width) * candidates.log.shape[1]))
     for start in range(0, n, step):
         part = slice(start, min(n, start + step))
         positions = table[part]
@@ -84,8 +93,9 @@ def rank_pairs(
     Every anchor must have at least one pair.
     """
     distances = np.empty(len(rows))
-    for start in range(0, len(rows), _PAIRS_AT_ONCE):
-        part = slice(start, start + _PAIRS_AT_ONCE)
+    step = max(1, _ENTRIES_AT_ONCE // candidates.log.shape[1])
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
         distances[part] = metric.distance(
             anchors.take(rows[part]), candidates.take(positions[part])
         )

@@ -1,0 +1,107 @@
+"""faiss as a proposer: its flat index sees float32, the proof and the ranking are ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equipoise.balance.distances import IntArray, Metric, Scores
+from equipoise.balance.engines.blocked import BlockedEngine
+from equipoise.balance.engines.kernels import Float32Array, make_kernel, prepare
+from equipoise.balance.engines.nearest import Nearest, rank_table
+
+_SPARE = 7  # candidates beyond k, so that most anchors are proven at the first look
+_ROWS_AT_ONCE = 1 << 13
+
+
+class FaissEngine:
+    """Inner products (KL, L2) or L1 distances by faiss; needs the extra `equipoise[faiss]`.
+
+    The values are those of the blocks' kernels, so the same bounds hold: an anchor is proven
+    when the last candidate that faiss names is beyond the limit. The others go to the blocks.
+    """
+
+    name = "faiss"
+
+    def __init__(self, metric: Metric, candidates: Scores) -> None:
+        if metric.name == "linf":
+            raise ValueError("engine 'faiss' is not for the metric 'linf': use 'auto'")
+        self._faiss = import_faiss()
+        self.metric = metric
+        self.candidates = candidates
+        self._kernel = make_kernel(metric, candidates)
+
+    def nearest(self, anchors: Scores, k: int) -> Nearest:
+        result = Nearest.empty(len(anchors), k)
+        anchors = prepare(self.metric, anchors)
+        groups, factors, sizes = anchors.factors or ()
+        unproven = [np.zeros(0, dtype=np.int64)]
+        for group in np.unique(groups):
+            index = self._index(self._kernel.matrix(int(group)))
+            every = np.flatnonzero(groups == group)
+            for start in range(0, len(every), _ROWS_AT_ONCE):
+                rows = every[start : start + _ROWS_AT_ONCE]
+                values, table = self._propose(index, factors[rows], k)
+                limit = self._limit(anchors, rows, sizes[rows], values, table, k)
+                near = values <= limit[:, None]
+                proven = ~near[:, -1] | (table.shape[1] == len(self.candidates))
+                good = rows[proven]
+                found = rank_table(
+                    self.metric,
+                    anchors.take(good).bare(),
+                    self.candidates,
+                    np.where(near, table, -1)[proven],
+                    k,
+                )
+                result.put(good, found)
+                unproven.append(rows[~proven])
+        rest = np.concatenate(unproven)
+        if len(rest):
+            result.put(
+                rest, BlockedEngine(self.metric, self.candidates).nearest(anchors.take(rest), k)
+            )
+        return result
+
+    def _index(self, matrix: Float32Array) -> Any:
+        rows = np.ascontiguousarray(matrix[:, : len(self.candidates)].T)
+        if self._kernel.combine == "dot":
+            index = self._faiss.IndexFlatIP(rows.shape[1])
+            index.add(-rows)
+        else:
+            index = self._faiss.IndexFlat(rows.shape[1], self._faiss.METRIC_L1)
+            index.add(rows)
+        return index
+
+    def _propose(self, index: Any, factors: Float32Array, k: int) -> tuple[Float32Array, IntArray]:
+        values, table = index.search(factors, min(k + _SPARE, len(self.candidates)))
+        return -values if self._kernel.combine == "dot" else values, table.astype(np.int64)
+
+    def _limit(
+        self,
+        anchors: Scores,
+        rows: IntArray,
+        sizes: np.ndarray,
+        values: Float32Array,
+        table: IntArray,
+        k: int,
+    ) -> Float32Array:
+        if self._kernel.bounded:
+            upper = self._kernel.upper(sizes, values[:, k - 1])
+        else:
+            bare = anchors.take(rows).bare()
+            upper = rank_table(self.metric, bare, self.candidates, table, k).distances[:, -1]
+        with np.errstate(over="ignore"):
+            limit = self._kernel.limit(sizes, upper).astype(np.float32)
+        return np.asarray(np.nextafter(limit, np.float32(np.inf)))
+
+
+def import_faiss() -> Any:
+    """faiss, or an error that names the extra."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError(
+            "engine 'faiss' needs the extra: pip install 'equipoise[faiss]'"
+        ) from error
+    return faiss

@@ -1,0 +1,157 @@
+"""Matches made when a batch asks for them: the table of a large dataset is never built."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from equipoise.balance.distances import FloatArray, IntArray, get_metric
+from equipoise.balance.engines.choice import Search
+from equipoise.balance.engines.nearest import Nearest
+from equipoise.balance.match_input import check_codes, check_labels
+from equipoise.balance.match_source import open_scores
+from equipoise.balance.match_stratum import Stratum
+from equipoise.balance.matches import BoolArray
+
+DEFAULT_MEMORY = 1 << 30
+
+
+class LazyMatches:
+    """Answers `lookup` and `has_match` as a table of matches would, by searching on demand.
+
+    The strata (environment, label) last asked for stay ready in up to `memory` bytes. Ask for
+    many anchors at once: each stratum is then loaded once for all of them.
+
+    >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
+    >>> matches = LazyMatches(scores, [0, 1, 1])
+    >>> matches.lookup(np.array([0, 2]), np.array([[1], [0]]))
+    array([[[1]],
+    <BLANKLINE>
+           [[0]]])
+    """
+
+    companions: IntArray | None = None
+
+    def __init__(
+        self,
+        log_scores: Any,
+        labels: Any,
+        environments: Any = None,
+        *,
+        metric: str = "kl",
+        k: int = 1,
+        caliper: float | None = None,
+        n_jobs: int = 1,
+        engine: str = "auto",
+        device: str | None = None,
+        memory: int = DEFAULT_MEMORY,
+    ) -> None:
+        self._search = Search(get_metric(metric), k, engine, device)
+        if caliper is not None and not (isinstance(caliper, (int, float)) and caliper >= 0):
+            raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")
+        self._source = open_scores(log_scores)
+        n, m = self._source.shape
+        self._labels = check_labels(labels, n, m)
+        where = np.zeros(n, dtype=np.int64)
+        if environments is not None:
+            where = check_codes("environments", environments, n)
+        _, self._environment = np.unique(where, return_inverse=True)
+        self._caliper, self._n_jobs, self.memory = caliper, n_jobs, memory
+        # Members of each stratum in order of index, and where each stratum begins.
+        stratum = self._environment * m + self._labels
+        self._members = np.argsort(stratum, kind="stable")
+        n_strata = (int(self._environment.max()) + 1) * m
+        self._starts = np.searchsorted(stratum[self._members], np.arange(n_strata + 1))
+        self._cache: OrderedDict[int, Stratum] = OrderedDict()
+        self._cached_rows = 0
+        self._lock = threading.Lock()
+
+    @property
+    def metric(self) -> str:
+        return self._search.metric.name
+
+    @property
+    def k(self) -> int:
+        return self._search.k
+
+    def __len__(self) -> int:
+        return self._source.shape[0]
+
+    def __repr__(self) -> str:
+        n, m = self._source.shape
+        return (
+            f"LazyMatches({n:,} examples, {m} labels, k={self.k}, metric={self.metric!r}, "
+            f"{len(self._cache)} strata ready)"
+        )
+
+    def lookup(self, anchors: Any, labels: Any) -> IntArray:
+        """Matches of `anchors` [B] in the `labels` [B, a] asked of each: [B, a, k], −1 for none."""
+        return self.lookup_with_distances(anchors, labels)[0]
+
+    def lookup_with_distances(self, anchors: Any, labels: Any) -> tuple[IntArray, FloatArray]:
+        """The same, with the distances; inf where there is no match."""
+        asked, anchor_codes = np.asarray(labels), np.asarray(anchors)
+        n, m = self._source.shape
+        who = np.repeat(anchor_codes, asked.shape[1])
+        what = asked.reshape(-1)
+        if who.size and (who.min() < 0 or who.max() >= n or what.min() < 0 or what.max() >= m):
+            raise ValueError(f"anchors must lie in 0…{n - 1} and labels in 0…{m - 1}")
+        result = Nearest.empty(len(who), self.k)
+        stratum = self._environment[who] * m + what
+        stratum[self._labels[who] == what] = -1  # own label
+        order = np.argsort(stratum, kind="stable")
+        cuts = np.flatnonzero(np.diff(stratum[order])) + 1
+        tasks = [part for part in np.split(order, cuts) if len(part) and stratum[part[0]] >= 0]
+        found = Parallel(n_jobs=self._n_jobs, require="sharedmem", batch_size=16)(
+            delayed(self._nearest)(int(stratum[part[0]]), who[part]) for part in tasks
+        )
+        for part, nearest in zip(tasks, found, strict=True):
+            result.put(part, nearest)
+        if self._caliper is not None:
+            far = result.distances > self._caliper
+            result.distances[far], result.positions[far] = np.inf, -1
+        shape = (*asked.shape, self.k)
+        return result.positions.reshape(shape), result.distances.reshape(shape)
+
+    def has_match(self, anchors: Any) -> BoolArray:
+        """For which labels each of `anchors` [B] has a match: [B, m].
+
+        Without a caliper every label that the environment has; with one it must be searched.
+        """
+        anchor_codes = np.asarray(anchors)
+        n_labels = self._source.shape[1]
+        if self._caliper is not None:
+            every = np.broadcast_to(np.arange(n_labels), (len(anchor_codes), n_labels))
+            return np.asarray(self.lookup(anchor_codes, every)[:, :, 0] >= 0)
+        present = (np.diff(self._starts) > 0).reshape(-1, n_labels)
+        result = present[self._environment[anchor_codes]]
+        result[np.arange(len(anchor_codes)), self._labels[anchor_codes]] = False
+        return result
+
+    def _nearest(self, stratum: int, anchors: IntArray) -> Nearest:
+        start, stop = self._starts[stratum : stratum + 2]
+        if start == stop:
+            return Nearest.empty(len(anchors), self.k)
+        members = self._members[start:stop]
+        found = self._ready(stratum, members).nearest(self._source.read(anchors), self.k)
+        return Nearest(found.distances, np.where(found.positions < 0, -1, members[found.positions]))
+
+    def _ready(self, stratum: int, members: IntArray) -> Stratum:
+        with self._lock:
+            if stratum in self._cache:
+                self._cache.move_to_end(stratum)
+                return self._cache[stratum]
+        made = Stratum(self._search, self._source.read(members))
+        with self._lock:
+            if stratum not in self._cache:
+                self._cache[stratum] = made
+                self._cached_rows += len(members)
+            row = 24 * self._source.shape[1] + 64
+            while self._cached_rows * row > self.memory and len(self._cache) > 1:
+                old, _ = self._cache.popitem(last=False)
+                self._cached_rows -= int(self._starts[old + 1] - self._starts[old])
+        return made
