@@ -37,7 +37,8 @@ def test_a_training_resumed_from_safetensors_and_json_ends_with_the_same_bits(na
     def train(algorithm, steps):
         reports = []
         for step in steps:
-            algorithm.set_lr_factor(1 / (1 + step))
+            if step in (0, 2):  # the factor set before the interruption holds after it
+                algorithm.set_lr_factor(1 / (1 + step))
             reports.append(algorithm.update(tiny_batches(seed=step)))
         return reports
 

@@ -4,7 +4,8 @@ from equipoise.algorithms.andmask import ANDMask
 from equipoise.algorithms.arm import ARM
 from equipoise.algorithms.augmentation import AUGMENTATIONS, Augmentation, get_augmentation
 from equipoise.algorithms.averaging import WeightAverage
-from equipoise.algorithms.base import Algorithm, Batch, Report
+from equipoise.algorithms.base import Algorithm, Report
+from equipoise.algorithms.batches import Batch
 from equipoise.algorithms.causirl_coral import CausIRL_CORAL
 from equipoise.algorithms.causirl_mmd import CausIRL_MMD
 from equipoise.algorithms.cdann import CDANN

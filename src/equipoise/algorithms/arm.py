@@ -6,7 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equipoise.algorithms.base import Batch, Featurizer
+from equipoise.algorithms.base import Featurizer
+from equipoise.algorithms.batches import Batch
 from equipoise.algorithms.erm import ERM
 from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform
 

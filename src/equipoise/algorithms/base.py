@@ -1,18 +1,24 @@
 """The base of every algorithm: a batch per environment -> one training step."""
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform
+from equipoise.algorithms.batches import Batch, check_batches
+from equipoise.algorithms.hyperparameters import (
+    Hyperparameter,
+    choice,
+    choose_values,
+    draw_values,
+    log_uniform,
+)
 from equipoise.algorithms.networks import count_features, make_featurizer
 from equipoise.algorithms.ranks import Ranks
-from equipoise.algorithms.registry import register, suggest
+from equipoise.algorithms.registry import register
+from equipoise.algorithms.seeding import seeded
 from equipoise.algorithms.training_state import (
     TrainingState,
     load_optimizer,
@@ -21,7 +27,6 @@ from equipoise.algorithms.training_state import (
     take,
 )
 
-Batch = tuple[Tensor, Tensor]
 Report = dict[str, Tensor | float]
 Featurizer = str | nn.Module | Callable[[tuple[int, ...]], nn.Module]
 
@@ -146,7 +151,7 @@ class Algorithm(nn.Module):
         Reports ``"loss"``, the cross-entropy of the labels, and the algorithm's further terms.
         """
         batches = list(batches)
-        self._check_batches(batches)
+        check_batches(batches, n_environments=self.n_environments, input_shape=self.input_shape)
         if not self.training:
             self.train()
         device = batches[0][0].device
@@ -269,25 +274,12 @@ class Algorithm(nn.Module):
     @classmethod
     def choose_hyperparameters(cls, *, large_images: bool = False, **chosen: Any) -> dict[str, Any]:
         """The defaults, with the ``chosen`` ones in their place."""
-        for name in chosen:
-            if name not in cls.hyperparameters:
-                known = sorted(cls.hyperparameters)
-                raise ValueError(
-                    f"{cls.__name__} has no hyperparameter {name!r}.{suggest(name, known)} "
-                    f"It has: {', '.join(known)}."
-                )
-        defaults = {n: h.default(large_images=large_images) for n, h in cls.hyperparameters.items()}
-        return {**defaults, **chosen}
+        return choose_values(cls.__name__, cls.hyperparameters, chosen, large_images=large_images)
 
     @classmethod
     def draw_hyperparameters(cls, seed: int, *, large_images: bool = False) -> dict[str, Any]:
         """One draw of a random search; each value depends on the seed and its own name only."""
-        return {
-            name: hyperparameter.sample(
-                np.random.default_rng([seed, zlib.crc32(name.encode())]), large_images=large_images
-            )
-            for name, hyperparameter in cls.hyperparameters.items()
-        }
+        return draw_values(cls.hyperparameters, seed, large_images=large_images)
 
     # ---------------------------------------------------------------------------------- private
 
@@ -328,37 +320,3 @@ class Algorithm(nn.Module):
                 f"to train on, got {n_environments}; add an environment or take another "
                 "algorithm, for example ERM"
             )
-
-    def _check_batches(self, batches: list[Batch]) -> None:
-        if len(batches) != self.n_environments:
-            raise ValueError(
-                f"update needs one (x, y) for each of the {self.n_environments} training "
-                f"environments, got {len(batches)}"
-            )
-        for environment, (x, y) in enumerate(batches):
-            if len(x) != len(y) or len(y) == 0:
-                raise ValueError(
-                    f"the batch of environment {environment} has {len(x)} examples and {len(y)} "
-                    "labels; both numbers must be equal and at least 1"
-                )
-            if tuple(x.shape[1:]) != self.input_shape:
-                raise ValueError(
-                    f"the examples of environment {environment} have the shape "
-                    f"{tuple(x.shape[1:])}, the algorithm was built for {self.input_shape}"
-                )
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Seed torch's global generators inside, put them back on leaving."""
-    generators = [torch.default_generator]
-    if device is not None and device.type == "cuda":
-        generators.append(torch.cuda.default_generators[device.index or 0])
-    states = [generator.get_state() for generator in generators]
-    try:
-        for generator in generators:
-            generator.manual_seed(seed)
-        yield
-    finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)

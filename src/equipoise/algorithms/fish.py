@@ -5,7 +5,8 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.base import Algorithm, Batch, Report
+from equipoise.algorithms.base import Algorithm, Report
+from equipoise.algorithms.batches import Batch
 from equipoise.algorithms.hyperparameters import Hyperparameter, choice
 
 

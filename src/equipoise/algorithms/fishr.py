@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
-from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
+from equipoise.algorithms.base import Algorithm, Featurizer, Report
+from equipoise.algorithms.batches import Batch
 from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform, uniform
 
 

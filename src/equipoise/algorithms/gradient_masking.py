@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.base import Algorithm, Batch, Report
+from equipoise.algorithms.base import Algorithm, Report
+from equipoise.algorithms.batches import Batch
 
 
 class GradientMasking(Algorithm, abstract=True):

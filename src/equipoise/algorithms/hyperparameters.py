@@ -1,10 +1,13 @@
 """A hyperparameter: its defaults for small and large images, and what a search draws."""
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from equipoise.algorithms.registry import suggest
 
 Draw = Callable[[np.random.Generator], Any]
 
@@ -59,3 +62,32 @@ def log_uniform(low: float, high: float, *, base: float = 10.0, integer: bool = 
 def choice(*values: Any) -> Draw:
     """One of ``values``, each as likely."""
     return lambda rng: values[int(rng.integers(len(values)))]
+
+
+def choose_values(
+    owner: str,
+    space: Mapping[str, Hyperparameter],
+    chosen: Mapping[str, Any],
+    *,
+    large_images: bool,
+) -> dict[str, Any]:
+    """The defaults of ``space`` with the ``chosen`` values in their place."""
+    for name in chosen:
+        if name not in space:
+            raise ValueError(
+                f"{owner} has no hyperparameter {name!r}.{suggest(name, sorted(space))} "
+                f"It has: {', '.join(sorted(space))}."
+            )
+    return {name: h.default(large_images=large_images) for name, h in space.items()} | dict(chosen)
+
+
+def draw_values(
+    space: Mapping[str, Hyperparameter], seed: int, *, large_images: bool
+) -> dict[str, Any]:
+    """One draw of each; a value depends on the seed and its own name only."""
+    return {
+        name: hyperparameter.sample(
+            np.random.default_rng([seed, zlib.crc32(name.encode())]), large_images=large_images
+        )
+        for name, hyperparameter in space.items()
+    }

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.base import Algorithm, Batch, Report
+from equipoise.algorithms.base import Algorithm, Report
+from equipoise.algorithms.batches import Batch
 from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform
 
 
