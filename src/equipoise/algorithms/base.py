@@ -221,7 +221,8 @@ class Algorithm(nn.Module):
     def gradients(self, loss: Tensor, *names: str, retain_graph: bool = False) -> list[Tensor]:
         """d loss / d parameters of the named optimisers ("main"), averaged over the ranks.
 
-        Every gradient of every algorithm passes here before an optimiser sees it.
+        A rule that differentiates by itself hands what it found to `ranks.average`, so that no
+        optimiser ever sees the gradient of one rank alone.
         """
         parameters = self._parameters_of(names)
         found = torch.autograd.grad(
