@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,18 @@ class LatentCovariateModel(nn.Module):
             settings = facts["latent_covariate_model"]
         except (KeyError, TypeError):
             raise ValueError(f"{path} does not hold a LatentCovariateModel") from None
+        return cls.rebuild(tensors, settings, encoder=encoder, decoder=decoder)
+
+    @classmethod
+    def rebuild(
+        cls,
+        tensors: Mapping[str, Tensor],
+        settings: Mapping[str, Any],
+        *,
+        encoder: nn.Module | None = None,
+        decoder: nn.Module | None = None,
+    ) -> LatentCovariateModel:
+        """A model from its `state_dict` and its `settings` as plain values."""
         settings = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,0 +1,30 @@
+"""Which of the k nearest are as good as the nearest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.balance.matches import Matches
+
+
+def keep_near_ties(matches: Matches, tolerance: float) -> Matches:
+    """Drop matches farther than `tolerance`, but never an anchor's nearest.
+
+    What is left is a set to draw from at random. Always taking the very nearest would favour
+    examples that resemble the anchor in more than the covariate: among noisy labels, the
+    mislabelled ones.
+
+    >>> found = Matches(np.array([[[3, 4, 5]]]), np.array([[[0.2, 0.25, 0.6]]]), "kl")
+    >>> keep_near_ties(found, 0.3).indices
+    array([[[ 3,  4, -1]]])
+    """
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must be 0 or more, got {tolerance}")
+    far = matches.distances > tolerance
+    far[:, :, 0] = False
+    return Matches(
+        np.where(far, -1, matches.indices),
+        np.where(far, np.inf, matches.distances),
+        matches.metric,
+        matches.companions,
+    )

@@ -1,0 +1,69 @@
+"""Matching on a covariate that is known: what learned matching is measured against."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.balance.matches import Matches
+
+
+def match_covariate(
+    covariate: ArrayLike,
+    labels: ArrayLike,
+    environments: ArrayLike,
+    *,
+    n_labels: int | None = None,
+    k: int = 20,
+    generator: np.random.Generator,
+) -> Matches:
+    """For every example k random others of each other label with its very covariate value.
+
+    The same environment, distance 0. `companions` are random examples of its own label and
+    covariate, for the degree of balancing of Figure 4a.
+
+    >>> found = match_covariate([5, 5, 7], [0, 1, 1], [0, 0, 0], generator=np.random.default_rng(0))
+    >>> found.indices[:, :, 0]
+    array([[-1,  1],
+           [ 0, -1],
+           [-1, -1]])
+    """
+    values, label_codes = np.asarray(covariate), np.asarray(labels, dtype=np.int64)
+    environment_codes = np.asarray(environments, dtype=np.int64)
+    n = len(label_codes)
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    if len(values) != n or len(environment_codes) != n:
+        raise ValueError(
+            f"covariate, labels and environments must be aligned, but have {len(values)}, {n} "
+            f"and {len(environment_codes)} entries"
+        )
+    m = n_labels or int(label_codes.max()) + 1
+    _, value_codes = np.unique(values, return_inverse=True)
+    indices = np.full((n, m, k), -1, dtype=np.int64)
+    companions = np.empty((n, k), dtype=np.int64)
+    for environment in np.unique(environment_codes):
+        for value in np.unique(value_codes[environment_codes == environment]):
+            here = np.flatnonzero((environment_codes == environment) & (value_codes == value))
+            for label in range(m):
+                cell = here[label_codes[here] == label]
+                if len(cell) == 0:
+                    continue
+                others = here[label_codes[here] != label]
+                width = min(k, len(cell))
+                indices[others, label, :width] = _draw_rows(cell, len(others), width, generator)
+                companions[cell] = generator.choice(cell, size=(len(cell), k))
+    distances = np.where(indices >= 0, 0.0, np.inf)
+    return Matches(indices, distances, "covariate", companions)
+
+
+def _draw_rows(
+    cell: NDArray[np.int64], n_rows: int, width: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """`width` different members of the cell for each row [n_rows, width]."""
+    if width == len(cell):
+        return np.tile(cell, (n_rows, 1))
+    rows = np.empty((n_rows, width), dtype=np.int64)
+    for row in range(n_rows):
+        rows[row] = generator.choice(cell, size=width, replace=False)
+    return rows

@@ -1,0 +1,220 @@
+"""Matches -> batches: Algorithm 1 of the paper as a batch sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch.utils.data import Sampler
+
+from equipoise.balance.matches import MatchSource
+
+Ints = NDArray[np.int64]
+
+
+class BalancedBatchSampler(Sampler[list[int]]):
+    """B anchors from every environment, each with matches of `n_matches` other labels.
+
+    A batch is a list of example indices: the environments one after the other, shuffled
+    inside. An epoch makes every example of the largest environment an anchor once; smaller
+    environments start over, reshuffled, and so does the largest to fill the last batch.
+
+    Parameters
+    ----------
+    labels, environments : integer codes of the examples that were matched
+    matches : from `match_scores`, `match_covariate` or `CausalBalancer`
+    anchors_per_environment : B, counted over all ranks
+    n_matches : a of Algorithm 1, at most the number of labels − 1
+    degree_of_balancing : β of Figure 4a; an anchor is balanced with this probability, else it
+        is joined by examples of its own label and covariate (needs `matches.companions`)
+    seed : with the epoch (`set_epoch`) it fixes every draw
+    num_replicas, rank : of R processes each takes B / R whole groups of every batch, so that
+        the ranks together see what a single process would
+
+    >>> from equipoise.balance import match_scores
+    >>> labels = np.array([0, 1, 0, 1])
+    >>> matches = match_scores(np.log(np.full((4, 2), 0.5)), labels)
+    >>> sampler = BalancedBatchSampler(
+    ...     labels, None, matches, anchors_per_environment=2, n_matches=1
+    ... )
+    >>> [len(batch) for batch in sampler]
+    [4, 4]
+    """
+
+    def __init__(
+        self,
+        labels: ArrayLike,
+        environments: ArrayLike | None,
+        matches: MatchSource,
+        *,
+        anchors_per_environment: int,
+        n_matches: int,
+        degree_of_balancing: float = 1.0,
+        seed: int = 0,
+        num_replicas: int = 1,
+        rank: int = 0,
+    ) -> None:
+        self.labels = _codes("labels", labels)
+        codes = np.zeros_like(self.labels) if environments is None else environments
+        self.environments = _codes("environments", codes)
+        self.matches = matches
+        self.anchors_per_environment = anchors_per_environment
+        self.n_matches = n_matches
+        self.degree_of_balancing = degree_of_balancing
+        self.seed, self.num_replicas, self.rank = seed, num_replicas, rank
+        self._check()
+        self._members = [np.flatnonzero(self.environments == e) for e in self._environment_codes()]
+        self.epoch = 0
+        self.position = 0  # batches of this epoch already given
+        self.skipped_matches = 0
+        """Matches that could not be given because an anchor had too few other labels."""
+
+    def _environment_codes(self) -> Ints:
+        return np.unique(self.environments)
+
+    def _check(self) -> None:
+        if len(self.labels) == 0:
+            raise ValueError("there are no examples to draw from")
+        if len(self.labels) != len(self.environments):
+            raise ValueError(
+                f"labels and environments must be aligned, but have {len(self.labels)} and "
+                f"{len(self.environments)} entries"
+            )
+        if not hasattr(self.matches, "lookup"):
+            raise TypeError(
+                f"matches must come from match_scores or CausalBalancer, got "
+                f"{type(self.matches).__name__}. A framework that rebuilds batch samplers by "
+                "itself must be told not to (Lightning: use_distributed_sampler=False)"
+            )
+        n_labels = self.matches.has_match(np.zeros(1, dtype=np.int64)).shape[1]
+        if not 1 <= self.n_matches <= n_labels - 1:
+            raise ValueError(
+                f"n_matches must be between 1 and the number of labels − 1 = {n_labels - 1}, "
+                f"got {self.n_matches}"
+            )
+        if self.num_replicas < 1 or not 0 <= self.rank < self.num_replicas:
+            raise ValueError(f"rank {self.rank} is not one of {self.num_replicas} replicas")
+        if self.anchors_per_environment < 1 or self.anchors_per_environment % self.num_replicas:
+            raise ValueError(
+                f"anchors_per_environment={self.anchors_per_environment} must be a positive "
+                f"multiple of the {self.num_replicas} replicas, so that no group is split"
+            )
+        if not 0.0 <= self.degree_of_balancing <= 1.0:
+            raise ValueError(f"degree_of_balancing must be in 0…1, got {self.degree_of_balancing}")
+        if self.degree_of_balancing < 1.0 and self.matches.companions is None:
+            raise ValueError(
+                "degree_of_balancing < 1 needs matches with companions: use match_covariate"
+            )
+
+    # --- what loaders ask ----------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        largest = max(len(members) for members in self._members)
+        return -(-largest // self.anchors_per_environment)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        plan = self._plan_anchors()
+        for position in range(self.position, len(self)):
+            self.position = position + 1
+            yield self._draw_batch(plan, position).tolist()
+        self.position = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose batches come next. Loaders that know epochs call this."""
+        self.epoch, self.position = epoch, 0
+
+    @property
+    def sampler(self) -> BalancedBatchSampler:
+        """Itself: Lightning and Accelerate look for `batch_sampler.sampler.set_epoch`."""
+        return self
+
+    @property
+    def batch_size(self) -> int:
+        """Examples in a full batch of this rank."""
+        groups = len(self._members) * self.anchors_per_environment // self.num_replicas
+        return groups * (self.n_matches + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the epoch stands; as consumed, if no loader worker runs ahead."""
+        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on after the batch at which `state_dict` was taken."""
+        self.seed, self.epoch = int(state["seed"]), int(state["epoch"])
+        self.position = int(state["position"]) % len(self)
+
+    # --- Algorithm 1 ---------------------------------------------------------------------------
+
+    def _plan_anchors(self) -> list[Ints]:
+        """Every environment's anchors for the epoch, in order; smaller ones start over."""
+        needed = len(self) * self.anchors_per_environment
+        plan = []
+        for environment, members in enumerate(self._members):
+            generator = np.random.default_rng([self.seed, self.epoch, environment, 1])
+            rounds = -(-needed // len(members))
+            shuffles = [generator.permutation(members) for _ in range(rounds)]
+            plan.append(np.concatenate(shuffles)[:needed])
+        return plan
+
+    def _draw_batch(self, plan: list[Ints], position: int) -> Ints:
+        """One balanced batch; a function of (seed, epoch, position), so that any can be redrawn."""
+        size = self.anchors_per_environment
+        share = slice(
+            self.rank * size // self.num_replicas, (self.rank + 1) * size // self.num_replicas
+        )
+        generator = np.random.default_rng([self.seed, self.epoch, position, 2])
+        batch = []
+        for anchors in plan:
+            anchors = anchors[position * size : (position + 1) * size]
+            # Drawn for all ranks, so that all draw alike; then each keeps its share.
+            groups = self.draw_groups(anchors, generator)[share]
+            order = generator.permutation(size * (self.n_matches + 1))
+            order = order[order < groups.size]
+            chosen = groups.ravel()[order]
+            batch.append(chosen[chosen >= 0])
+            self.skipped_matches += int((chosen < 0).sum())
+        return np.concatenate(batch)
+
+    def draw_groups(self, anchors: Ints, generator: np.random.Generator) -> Ints:
+        """Anchors [B] with their matches: [B, 1 + a], −1 where a match was skipped."""
+        has_match = self.matches.has_match(anchors)  # [B, m]
+        # a other labels without replacement: the a smallest of random keys.
+        keys = np.where(has_match, generator.random(has_match.shape), np.inf)
+        labels = np.argsort(keys, axis=1)[:, : self.n_matches]  # [B, a]
+        nearest = self.matches.lookup(anchors, labels)  # [B, a, k]
+        n_near = (nearest >= 0).sum(axis=2)
+        slot = (generator.random(labels.shape) * n_near).astype(np.int64)
+        matches = np.take_along_axis(nearest, slot[..., None], axis=2)[..., 0]
+        matches[~np.take_along_axis(has_match, labels, axis=1)] = -1
+        if self.degree_of_balancing < 1.0:
+            matches = self._keep_unbalanced(anchors, matches, generator)
+        return np.concatenate([anchors[:, None], matches], axis=1)
+
+    def _keep_unbalanced(
+        self, anchors: Ints, matches: Ints, generator: np.random.Generator
+    ) -> Ints:
+        """Give some anchors companions of their own label instead of matches (Figure 4a)."""
+        assert self.matches.companions is not None
+        companions = self.matches.companions[anchors]  # [B, c]
+        slot = generator.integers(companions.shape[1], size=matches.shape)
+        unbalanced = generator.random(len(anchors)) >= self.degree_of_balancing
+        return np.where(unbalanced[:, None], np.take_along_axis(companions, slot, axis=1), matches)
+
+    def __repr__(self) -> str:
+        return (
+            f"BalancedBatchSampler({len(self._members)} environments × "
+            f"{self.anchors_per_environment} anchors × (1 + {self.n_matches} matches), "
+            f"{len(self)} batches an epoch)"
+        )
+
+
+def _codes(name: str, values: ArrayLike) -> Ints:
+    array = np.asarray(values)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"{name} must be a one-dimensional array of integer codes, got {array.dtype} "
+            f"of shape {array.shape}"
+        )
+    return array.astype(np.int64)

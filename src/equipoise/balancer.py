@@ -1,0 +1,452 @@
+"""CausalBalancer: rooms 2 and 3 behind one estimator, in scikit-learn manners."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.balance import (
+    BalancedBatchSampler,
+    Matches,
+    balanced_frequencies,
+    match_scores,
+    standardized_differences,
+)
+from equipoise.balance.distances import get_metric
+from equipoise.balance.near_ties import keep_near_ties
+from equipoise.choices import check_choice
+from equipoise.data.environments import EnvironmentDataset
+from equipoise.data.sources import Source, as_source
+from equipoise.files import load_state, save_state
+from equipoise.latent import FitSettings, LatentCovariateModel, get_prior, label_free_z, log_scores
+from equipoise.latent.scores import READINGS
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of the score and the balance it reached: mean |SMD| of the label-free z."""
+
+    score: str
+    before: float
+    after: float
+
+
+class CausalBalancer:
+    """Learn the latent covariate, score it, match on the score, and hand out balanced batches.
+
+    Parameters
+    ----------
+    n_matches : other labels joined to every anchor (a); None takes m − 1, up to 9
+    metric : "kl", "l1", "l2" or "linf", the distance of scores
+    n_nearest : matches kept for every label; a batch draws one of them at random
+    tolerance : of these, those farther than this are dropped, unless they are the nearest
+    caliper : no match may be farther than this; None allows any
+    reuse_max : cap on how many anchors' lists an example may stand in
+    prior : family of p(z|y,e): "gaussian-fixed-variance" (k = 1) or "gaussian" (k = 2)
+    latent_dim : n; None takes the largest that Theorem 3.3 allows, up to the paper's cap
+    score : "observed", "hypothesised", or "auto" for the one that balances better
+    hidden : widths of the perceptrons, by default the paper's
+    max_steps, batch_size, lr : of the fit; `batch_size` counts examples of each environment
+    n_jobs : threads for matching
+    device : where the model is fitted
+    random_state : seed of the model, its batches and every draw
+    verbose : show progress
+
+    Attributes
+    ----------
+    classes_, environments_ : labels and environments as given, sorted; their codes are positions
+    latent_model_ : the fitted LatentCovariateModel
+    log_scores_ : [N, m]
+    matches_ : Matches; indices are rows of X
+    score_ : the reading in use, and `readings_` what was compared to choose it
+    n_matches_ : a in use
+    sample_indices_ : rows that `fit_resample` took
+
+    >>> rng = np.random.default_rng(0)
+    >>> site, y = rng.integers(2, size=400), rng.integers(2, size=400)
+    >>> colour = np.where(rng.random(400) < 0.9, y, 1 - y)
+    >>> X = np.stack([colour + 0.1 * rng.normal(size=400), y + rng.normal(size=400)], axis=1)
+    >>> balancer = CausalBalancer(max_steps=50, random_state=0).fit(X, y, site)
+    >>> balancer.batch_sampler(anchors_per_environment=16)
+    BalancedBatchSampler(2 environments × 16 anchors × (1 + 1 matches), 14 batches an epoch)
+    """
+
+    def __init__(
+        self,
+        n_matches: int | None = None,
+        *,
+        metric: str = "kl",
+        n_nearest: int = 40,
+        tolerance: float | None = 0.1,
+        caliper: float | None = None,
+        reuse_max: int | None = None,
+        prior: str = "gaussian-fixed-variance",
+        latent_dim: int | None = None,
+        score: str = "auto",
+        hidden: tuple[int, ...] | None = None,
+        max_steps: int = 600,
+        batch_size: int = 64,
+        lr: float = 1e-3,
+        n_jobs: int = 1,
+        device: str = "cpu",
+        random_state: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.n_matches = n_matches
+        self.metric = metric
+        self.n_nearest = n_nearest
+        self.tolerance = tolerance
+        self.caliper = caliper
+        self.reuse_max = reuse_max
+        self.prior = prior
+        self.latent_dim = latent_dim
+        self.score = score
+        self.hidden = hidden
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.lr = lr
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    classes_: NDArray
+    environments_: NDArray
+    latent_model_: LatentCovariateModel
+    log_scores_: Floats
+    matches_: Matches
+    score_: str
+    readings_: tuple[Reading, ...]
+    n_matches_: int
+    sample_indices_: Ints
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        environments: ArrayLike | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+    ) -> CausalBalancer:
+        """Learn Z from all of X, score and match it. Give training examples only.
+
+        X is an array, a tensor, a data frame or a map-style dataset; a dataset of
+        `equipoise.data` brings labels and environments along. With `checkpoint` an interrupted
+        fit goes on where it stopped.
+        """
+        self._check_parameters()
+        source, y, environments = _unpack(X, y, environments)
+        self._encode_training(source, y, environments)
+        self._check_codes()
+        n_labels, n_environments = len(self.classes_), len(self.environments_)
+        self.n_matches_ = self._choose_n_matches(n_labels)
+        shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
+        model = LatentCovariateModel(
+            shape,
+            n_labels,
+            n_environments,
+            latent_dim=self.latent_dim,
+            prior=self.prior,
+            hidden=self.hidden,
+            seed=self.random_state,
+        ).to(self.device)
+        settings = FitSettings(
+            max_steps=self.max_steps,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            seed=self.random_state,
+        )
+        model.fit(
+            source,
+            self._labels,
+            self._environments,
+            settings=settings,
+            checkpoint=checkpoint,
+            verbose=self.verbose,
+        )
+        self.latent_model_ = model
+        self._choose_reading(source)
+        return self
+
+    def _check_parameters(self) -> None:
+        get_metric(self.metric)
+        get_prior(self.prior)
+        check_choice("score", self.score, ("auto", *READINGS))
+        counts = {"n_nearest": self.n_nearest, "max_steps": self.max_steps}
+        for name, value in {**counts, "batch_size": self.batch_size}.items():
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+
+    def _encode_training(self, source: Source, y: ArrayLike, environments: ArrayLike) -> None:
+        labels, sites = _column("y", y), _column("environments", environments)
+        if not len(source) == len(labels) == len(sites):
+            raise ValueError(
+                f"X, y and environments must be aligned, but have {len(source)}, {len(labels)} "
+                f"and {len(sites)} rows"
+            )
+        if len(labels) == 0:
+            raise ValueError("X is empty: there is nothing to learn from")
+        self.classes_, label_codes = np.unique(labels, return_inverse=True)
+        self.environments_, environment_codes = np.unique(sites, return_inverse=True)
+        self._labels = label_codes.astype(np.int64)
+        self._environments = environment_codes.astype(np.int64)
+
+    def _check_codes(self) -> None:
+        n_labels, n_environments = len(self.classes_), len(self.environments_)
+        if n_labels < 2:
+            raise ValueError(f"balancing needs two labels or more, y has only {self.classes_[0]!r}")
+        if n_environments < 2:
+            raise ValueError(
+                "Z can be told apart from the label only by its change between environments: "
+                f"two or more are needed, environments has only {self.environments_[0]!r}"
+            )
+        pairs = np.unique(np.stack([self._labels, self._environments]), axis=1)
+        seen = np.bincount(pairs[0], minlength=n_labels)
+        if (seen == 1).all():
+            raise ValueError(
+                "every label was seen in one environment only, so nothing tells label and "
+                "environment apart; add environments that share labels"
+            )
+
+    def _choose_n_matches(self, n_labels: int) -> int:
+        if self.n_matches is None:
+            return min(n_labels - 1, 9)
+        if not 1 <= self.n_matches <= n_labels - 1:
+            raise ValueError(
+                f"n_matches must be between 1 and the number of labels − 1 = {n_labels - 1}, "
+                f"got {self.n_matches}"
+            )
+        return self.n_matches
+
+    def _choose_reading(self, source: Source) -> None:
+        """Match under each reading asked for and keep the one that leaves labels most alike."""
+        names = READINGS if self.score == "auto" else (self.score,)
+        arguments = (self.latent_model_, source, self._labels, self._environments)
+        z = label_free_z(*arguments)
+        before = _mean_difference(z, self._labels, self._environments, None)
+        best, readings = float("inf"), []
+        for name in names:
+            scores = log_scores(*arguments, score=name)
+            matches = self._match(scores, self._labels, self._environments)
+            weights = balanced_frequencies(matches)
+            after = _mean_difference(z, self._labels, self._environments, weights)
+            readings.append(Reading(name, before, after))
+            if after < best or len(names) == 1:
+                best, self.score_, self.log_scores_, self.matches_ = after, name, scores, matches
+        self.readings_ = tuple(readings)
+
+    def _match(self, scores: Floats, labels: Ints, environments: Ints) -> Matches:
+        matches = match_scores(
+            scores,
+            labels,
+            environments,
+            metric=self.metric,
+            k=self.n_nearest,
+            caliper=self.caliper,
+            reuse_max=self.reuse_max,
+            n_jobs=self.n_jobs,
+        )
+        return matches if self.tolerance is None else keep_near_ties(matches, self.tolerance)
+
+    # --- using ---------------------------------------------------------------------------------
+
+    def batch_sampler(
+        self,
+        anchors_per_environment: int = 32,
+        *,
+        n_matches: int | None = None,
+        seed: int | None = None,
+        num_replicas: int = 1,
+        rank: int = 0,
+    ) -> BalancedBatchSampler:
+        """Algorithm 1 over the rows of X, for `DataLoader(dataset, batch_sampler=…)`."""
+        self._check_fitted()
+        return BalancedBatchSampler(
+            self._labels,
+            self._environments,
+            self.matches_,
+            anchors_per_environment=anchors_per_environment,
+            n_matches=self.n_matches_ if n_matches is None else n_matches,
+            seed=self.random_state if seed is None else seed,
+            num_replicas=num_replicas,
+            rank=rank,
+        )
+
+    def fit_resample(
+        self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | None = None
+    ) -> tuple[Any, NDArray]:
+        """Fit, then return X and y with every example once as anchor, followed by its matches.
+
+        `sample_indices_` names the rows taken, so `environments[sample_indices_]` goes along.
+        """
+        self.fit(X, y, environments)
+        sampler = self.batch_sampler(anchors_per_environment=1)
+        anchors = np.arange(len(self._labels))
+        generator = np.random.default_rng(self.random_state)
+        groups = sampler.draw_groups(anchors, generator).ravel()
+        self.sample_indices_ = groups[groups >= 0]
+        source, y, _ = _unpack(X, y, environments)
+        labels = np.asarray(y)[self.sample_indices_]
+        if isinstance(X, torch.Tensor):
+            return X[torch.from_numpy(self.sample_indices_)], labels
+        if hasattr(X, "iloc"):
+            return X.iloc[self.sample_indices_], labels
+        if isinstance(X, np.ndarray | list | tuple):
+            return np.asarray(X)[self.sample_indices_], labels
+        return source.fetch(self.sample_indices_), labels
+
+    def score_examples(
+        self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | None = None
+    ) -> Floats:
+        """Log-scores [N, m] of further examples of the same environments, e.g. a held-out part."""
+        self._check_fitted()
+        source, labels, sites = self._encode_further(*_unpack(X, y, environments))
+        return log_scores(self.latent_model_, source, labels, sites, score=self.score_)
+
+    def balanced_weights(
+        self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | None = None
+    ) -> Floats:
+        """Weights [N] under which a held-out part is balanced; nothing of it enters the fit.
+
+        The examples are scored by the fitted model and matched among themselves: a weighted
+        accuracy then estimates accuracy where nothing is spurious, without test data.
+        """
+        scores = self.score_examples(X, y, environments)
+        _, labels, sites = self._encode_further(*_unpack(X, y, environments))
+        return balanced_frequencies(self._match(scores, labels, sites))
+
+    def _encode_further(
+        self, source: Source, y: ArrayLike, environments: ArrayLike
+    ) -> tuple[Source, Ints, Ints]:
+        labels = _codes_of("label", _column("y", y), self.classes_)
+        sites = _codes_of("environment", _column("environments", environments), self.environments_)
+        if not len(source) == len(labels) == len(sites):
+            raise ValueError(
+                f"X, y and environments must be aligned, but have {len(source)}, {len(labels)} "
+                f"and {len(sites)} rows"
+            )
+        return source, labels, sites
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "matches_"):
+            raise ValueError("this CausalBalancer has not been fitted: call fit first")
+
+    # --- keeping -------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor parameters by name, as in scikit-learn."""
+        names = [
+            name for name in inspect.signature(type(self).__init__).parameters if name != "self"
+        ]
+        return {name: getattr(self, name) for name in names}
+
+    def set_params(self, **parameters: Any) -> CausalBalancer:
+        """Change constructor parameters; an unknown one is a ValueError."""
+        for name, value in parameters.items():
+            check_choice("parameter", name, self.get_params())
+            setattr(self, name, value)
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted balancer (model, scores, matches, names) as one safetensors file."""
+        self._check_fitted()
+        tensors = {f"model.{k}": v for k, v in self.latent_model_.state_dict().items()}
+        arrays = {
+            "log_scores": self.log_scores_,
+            "match_indices": self.matches_.indices,
+            "match_distances": self.matches_.distances,
+            "labels": self._labels,
+            "environments": self._environments,
+        }
+        tensors |= {name: torch.from_numpy(array) for name, array in arrays.items()}
+        facts = {
+            "causal_balancer": self.get_params(),
+            "model": asdict(self.latent_model_.settings),
+            "classes": self.classes_.tolist(),
+            "environments": self.environments_.tolist(),
+            "score": self.score_,
+            "readings": [vars(reading) for reading in self.readings_],
+            "n_matches": self.n_matches_,
+        }
+        save_state(path, tensors, facts)
+
+    @classmethod
+    def load(cls, path: str | Path) -> CausalBalancer:
+        """Read what `save` wrote."""
+        tensors, facts = load_state(path)
+        if "causal_balancer" not in facts:
+            raise ValueError(f"{path} does not hold a CausalBalancer")
+        parameters = facts["causal_balancer"]
+        if parameters["hidden"] is not None:
+            parameters["hidden"] = tuple(parameters["hidden"])
+        balancer = cls(**parameters)
+        balancer.classes_ = np.asarray(facts["classes"])
+        balancer.environments_ = np.asarray(facts["environments"])
+        balancer.score_, balancer.n_matches_ = facts["score"], facts["n_matches"]
+        balancer.readings_ = tuple(Reading(**reading) for reading in facts["readings"])
+        balancer._labels = tensors["labels"].numpy()
+        balancer._environments = tensors["environments"].numpy()
+        balancer.log_scores_ = tensors["log_scores"].numpy()
+        balancer.matches_ = Matches(
+            tensors["match_indices"].numpy(), tensors["match_distances"].numpy(), balancer.metric
+        )
+        balancer.latent_model_ = LatentCovariateModel.rebuild(
+            {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")},
+            facts["model"],
+        )
+        return balancer
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v != defaults[k].default]
+        return f"CausalBalancer({', '.join(changed)})"
+
+
+def _unpack(
+    X: Any, y: ArrayLike | None, environments: ArrayLike | None
+) -> tuple[Source, ArrayLike, ArrayLike]:
+    """Labels and environments as given, or those that a dataset of ours brings along."""
+    if isinstance(X, EnvironmentDataset):
+        y = X.labels if y is None else y
+        environments = X.environments if environments is None else environments
+    if y is None or environments is None:
+        raise ValueError("y and environments are needed, unless X is an EnvironmentDataset")
+    return as_source(X), y, environments
+
+
+def _column(name: str, values: ArrayLike) -> NDArray:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, but has shape {array.shape}")
+    if array.dtype == object:
+        if any(value is None or value != value for value in array):
+            raise ValueError(f"{name} has missing values: remove those rows or name them")
+        array = array.astype(str)
+    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+        raise ValueError(f"{name} has missing or infinite values: remove those rows")
+    return array
+
+
+def _codes_of(kind: str, values: NDArray, known: NDArray) -> Ints:
+    codes = np.searchsorted(known, values).clip(0, len(known) - 1)
+    unknown = known[codes] != values
+    if unknown.any():
+        raise ValueError(
+            f"{kind} {values[unknown][0]!r} was not seen when fitting; known: {known.tolist()}"
+        )
+    return codes.astype(np.int64)
+
+
+def _mean_difference(z: Floats, labels: Ints, environments: Ints, weights: Floats | None) -> float:
+    return float(standardized_differences(z, labels, environments, weights).mean())
