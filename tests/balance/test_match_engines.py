@@ -15,7 +15,8 @@ from equipoise.balance.engines.direct import DirectEngine
 
 def engines_for(metric: str, m: int) -> list[str]:
     names = ["line"] if m == 2 else []
-    return [*names, "blocked"] if metric == "kl" else [*names, "blocked", "kdtree"]
+    names += ["blocked", "cells"]
+    return names if metric == "kl" else [*names, "kdtree"]
 
 
 @settings(max_examples=150, deadline=None)
@@ -24,7 +25,7 @@ def engines_for(metric: str, m: int) -> list[str]:
     kind=st.sampled_from(KINDS),
     metric=st.sampled_from(METRICS),
     m=st.sampled_from([2, 2, 3, 5, 10, 40]),
-    n=st.integers(1, 300),
+    n=st.integers(1, 600),
     k=st.sampled_from([1, 1, 2, 5, 20]),
 )
 def test_engines_agree_with_the_direct_one(seed, kind, metric, m, n, k):

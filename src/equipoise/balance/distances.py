@@ -146,6 +146,23 @@ class Metric:
         return f"Metric({self.name!r})"
 
 
+@dataclass(frozen=True)
+class Boxes:
+    """Smallest and largest score of each label over sets of examples."""
+
+    low: Scores  # [n, m]
+    high: Scores  # [n, m]
+
+    @classmethod
+    def around(cls, scores: Scores, starts: IntArray) -> Boxes:
+        """Boxes around runs of rows that begin at `starts`."""
+        low, high = np.minimum.reduceat, np.maximum.reduceat
+        return cls(
+            Scores(low(scores.log, starts, axis=0), low(scores.prob, starts, axis=0)),
+            Scores(high(scores.log, starts, axis=0), high(scores.prob, starts, axis=0)),
+        )
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (

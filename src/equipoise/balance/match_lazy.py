@@ -128,7 +128,7 @@ class LazyMatches:
             every = np.broadcast_to(np.arange(n_labels), (len(anchor_codes), n_labels))
             return np.asarray(self.lookup(anchor_codes, every)[:, :, 0] >= 0)
         present = (np.diff(self._starts) > 0).reshape(-1, n_labels)
-        result = present[self._environment[anchor_codes]]
+        result: BoolArray = present[self._environment[anchor_codes]]
         result[np.arange(len(anchor_codes)), self._labels[anchor_codes]] = False
         return result
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
-from equipoise.balance.engines.kernels import PADDING, Float32Array, make_kernel, prepare
+from equipoise.balance.engines.kernels import PADDING, Float32Array, Kernel, make_kernel, prepare
 from equipoise.balance.engines.nearest import Nearest, rank_pairs, rank_table
 
 BLOCK_BYTES = 2 << 20
@@ -54,7 +54,7 @@ class BlockedEngine:
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         result = Nearest.empty(len(anchors), k)
-        shortlist = _Shortlist(self, anchors.bare(), k, result)
+        shortlist = Shortlist(self.metric, anchors.bare(), self.candidates, k, result)
         blocks = self._blocks or NumpyBlocks()
         groups, factors, sizes = prepare(self.metric, anchors).factors or ()
         for group in np.unique(groups):
@@ -83,18 +83,28 @@ class BlockedEngine:
             table = np.where(table < len(self.candidates), table, -1)
             found = rank_table(self.metric, anchors.take(here), self.candidates, table, k)
             upper = found.distances[:, -1]
-        with np.errstate(over="ignore"):
-            limit = self._kernel.limit(sizes, upper).astype(np.float32)
-        rows, places = blocks.below(np.nextafter(limit, np.float32(np.inf)))
+        rows, places = near_pairs(self._kernel, blocks, sizes, upper)
         real = places < len(self.candidates)
         return rows[real], places[real]
 
 
-class _Shortlist:
+def near_pairs(
+    kernel: Kernel, blocks: Blocks, sizes: FloatArray, upper: FloatArray
+) -> tuple[IntArray, IntArray]:
+    """Rows and columns of a block whose value allows a distance of at most `upper`."""
+    with np.errstate(over="ignore"):
+        limit = kernel.limit(sizes, upper).astype(np.float32)
+    return blocks.below(np.nextafter(limit, np.float32(np.inf)))
+
+
+class Shortlist:
     """Pairs wait here until there are enough of them to be measured together."""
 
-    def __init__(self, engine: BlockedEngine, anchors: Scores, k: int, result: Nearest) -> None:
-        self.engine, self.anchors, self.k, self.result = engine, anchors, k, result
+    def __init__(
+        self, metric: Metric, anchors: Scores, candidates: Scores, k: int, result: Nearest
+    ) -> None:
+        self.metric, self.anchors, self.candidates = metric, anchors, candidates
+        self.k, self.result = k, result
         self._anchors: list[IntArray] = []
         self._rows: list[IntArray] = []
         self._places: list[IntArray] = []
@@ -114,9 +124,9 @@ class _Shortlist:
             return
         anchors = np.concatenate(self._anchors)
         ranked = rank_pairs(
-            self.engine.metric,
+            self.metric,
             self.anchors.take(anchors),
-            self.engine.candidates,
+            self.candidates,
             np.concatenate(self._rows),
             np.concatenate(self._places),
             self.k,
@@ -124,6 +134,26 @@ class _Shortlist:
         self.result.put(anchors, ranked)
         self._anchors, self._rows, self._places = [], [], []
         self._n_anchors = self._n_pairs = 0
+
+
+def combine_block(
+    combine: str,
+    factors: Float32Array,
+    matrix: Float32Array,
+    values: Float32Array,
+    scratch: Float32Array,
+) -> None:
+    """Write the kernel's values of factors [n, j] and a matrix [j, c] into `values` [n, c]."""
+    if combine == "dot":
+        np.matmul(factors, matrix, out=values)
+        return
+    part = scratch[: len(factors)]
+    fold = np.add if combine == "l1" else np.maximum
+    values[:] = 0.0
+    for label, column in enumerate(matrix):
+        np.subtract(factors[:, label, None], column, out=part)
+        np.abs(part, out=part)
+        fold(values, part, out=values)
 
 
 class NumpyBlocks:
@@ -140,16 +170,7 @@ class NumpyBlocks:
 
     def values(self, factors: Float32Array) -> None:
         values = self._buffer[: len(factors)]
-        if self._combine == "dot":
-            np.matmul(factors, self._matrix, out=values)
-        else:
-            part = self._part[: len(factors)]
-            fold = np.add if self._combine == "l1" else np.maximum
-            values[:] = 0.0
-            for label, column in enumerate(self._matrix):
-                np.subtract(factors[:, label, None], column, out=part)
-                np.abs(part, out=part)
-                fold(values, part, out=values)
+        combine_block(self._combine, factors, self._matrix, values, self._part)
         self._values = values.reshape(len(values), PADDING, -1)  # [rows, members, groups]
         self._least = self._values.min(axis=1)  # [rows, groups]
 

@@ -8,7 +8,10 @@ from typing import Protocol
 
 from equipoise.balance.distances import Metric, Scores
 from equipoise.balance.engines.blocked import BlockedEngine
+from equipoise.balance.engines.cells import CellsEngine
 from equipoise.balance.engines.direct import DirectEngine
+from equipoise.balance.engines.faiss_flat import FaissEngine
+from equipoise.balance.engines.hnsw import HNSWEngine
 from equipoise.balance.engines.kdtree import KDTreeEngine
 from equipoise.balance.engines.line import LineEngine
 from equipoise.balance.engines.nearest import Nearest
@@ -25,7 +28,16 @@ class Engine(Protocol):
 
 
 ENGINES: dict[str, Callable[[Metric, Scores], Engine]] = {
-    engine.name: engine for engine in (DirectEngine, LineEngine, KDTreeEngine, BlockedEngine)
+    engine.name: engine
+    for engine in (
+        DirectEngine,
+        LineEngine,
+        KDTreeEngine,
+        BlockedEngine,
+        CellsEngine,
+        FaissEngine,
+        HNSWEngine,
+    )
 }
 
 
