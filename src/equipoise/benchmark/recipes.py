@@ -1,0 +1,58 @@
+"""Recipes: how long, how fast and with what regularisation to train, whatever the sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from equipoise.benchmark.settings import RunSettings
+from equipoise.choices import check_choice
+
+RECIPES: dict[str, dict[str, Any]] = {
+    # Small images on a CPU. What keeps a network from memorising the few digits, a quarter of
+    # them with a wrong label, that carry most of a balanced batch's weight.
+    "quick": {
+        "steps": 600,
+        "checkpoint_every": 50,
+        "featurizer": "small-cnn",
+        "augmentation": "affine",
+        "weight_average": 0.99,
+        "warm_up": 50,
+        "schedule": "cosine",
+        "anchors_per_environment": 32,
+        "evaluate_at_most": 2000,
+        "hyperparameters": {
+            "lr": 2e-3,
+            "weight_decay": 1e-2,
+            "dropout": 0.3,
+            "optimizer": "adamw",
+        },
+    },
+    # The protocol behind published tables.
+    "domainbed": {
+        "steps": 5001,
+        "checkpoint_every": 100,
+        "featurizer": "auto",
+        "hyperparameters": {"batch_size": 64},
+    },
+}
+
+
+def make_settings(
+    profile: str = "domainbed", *, input_shape: Sequence[int] | None = None, **settings: Any
+) -> RunSettings:
+    """Settings of a recipe; what is given by name comes before what the recipe says.
+
+    A recipe for images gives vectors (`input_shape` of one side) a perceptron and no
+    augmentation.
+
+    >>> make_settings("quick", dataset="ColoredMNIST", algorithm="ERM", steps=100).steps
+    100
+    """
+    check_choice("profile", profile, RECIPES)
+    recipe = dict(RECIPES[profile])
+    if input_shape is not None and len(input_shape) == 1:
+        recipe |= {"featurizer": "mlp", "augmentation": "none"}
+    chosen: Mapping[str, Any] = settings.pop("hyperparameters", None) or {}
+    hyperparameters = {**recipe.pop("hyperparameters"), **chosen}
+    return RunSettings.from_json({**recipe, **settings, "hyperparameters": hyperparameters})

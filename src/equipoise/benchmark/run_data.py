@@ -1,0 +1,94 @@
+"""What a run may see of a dataset: parts by environment, nothing held out among the training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.benchmark.settings import RunSettings
+from equipoise.data import EnvironmentDataset, EnvironmentSubset, split_environments
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A dataset split for one run.
+
+    `train` holds the train parts of the training environments and is all that a fit, a match
+    or a batch can reach; `held_out` their held-out parts. `train_parts` and `held_out_parts`
+    are the rows of the dataset in each part of every environment, the test one included.
+    """
+
+    dataset: EnvironmentDataset
+    test_environment: int | None
+    training_environments: tuple[int, ...]
+    train_parts: tuple[Ints, ...]
+    held_out_parts: tuple[Ints, ...]
+    train: EnvironmentSubset
+    held_out: EnvironmentSubset
+
+
+def split_for_run(settings: RunSettings, dataset: EnvironmentDataset) -> RunData:
+    """Split every environment by the data seed and set the test environment apart."""
+    test = find_environment(dataset, settings.test_environment)
+    training = tuple(e for e in range(dataset.n_environments) if e != test)
+    if not training:
+        raise ValueError("the only environment is the test environment: nothing to train on")
+    split = split_environments(
+        dataset.environments, held_out=settings.held_out, data_seed=settings.data_seed
+    )
+    train_parts = _by_environment(dataset, split.train)
+    held_out_parts = _by_environment(dataset, split.held_out)
+    for name, train, out in zip(
+        dataset.environment_names, train_parts, held_out_parts, strict=True
+    ):
+        if len(train) == 0 or len(out) == 0:
+            raise ValueError(
+                f"environment {name!r} has {len(train)} examples to train on and {len(out)} "
+                f"held out (held_out={settings.held_out}); both need at least 1"
+            )
+    return RunData(
+        dataset=dataset,
+        test_environment=test,
+        training_environments=training,
+        train_parts=train_parts,
+        held_out_parts=held_out_parts,
+        train=_join(dataset, train_parts, training),
+        held_out=_join(dataset, held_out_parts, training),
+    )
+
+
+def _by_environment(dataset: EnvironmentDataset, rows: Ints) -> tuple[Ints, ...]:
+    return tuple(rows[dataset.environments[rows] == e] for e in range(dataset.n_environments))
+
+
+def _join(
+    dataset: EnvironmentDataset, parts: tuple[Ints, ...], environments: tuple[int, ...]
+) -> EnvironmentSubset:
+    return dataset.subset(np.sort(np.concatenate([parts[e] for e in environments])))
+
+
+def find_environment(dataset: EnvironmentDataset, wanted: int | str | None) -> int | None:
+    """The position of an environment given by position or, first tried for a text, by name.
+
+    >>> from equipoise.data import ArrayEnvironments
+    >>> data = ArrayEnvironments([[0.0], [1.0]], [0, 1], ["rome", "oslo"])
+    >>> find_environment(data, "rome"), find_environment(data, "0")
+    (1, 0)
+    """
+    names = dataset.environment_names
+    if wanted is None:
+        return None
+    if isinstance(wanted, str) and wanted in names:
+        return names.index(wanted)
+    try:
+        position = int(wanted)
+    except ValueError:
+        position = -1
+    if not 0 <= position < len(names):
+        listed = ", ".join(f"{i} ({name})" for i, name in enumerate(names))
+        raise ValueError(f"there is no test environment {wanted!r}; choose one of {listed}")
+    return position

@@ -1,0 +1,207 @@
+"""Which examples a step sees: an index batch for each training environment, by step number.
+
+Any step can be drawn without the ones before it, so a resumed run replays nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.balance import BalancedBatchSampler, Matches, match_covariate
+from equipoise.balancer import CausalBalancer
+from equipoise.benchmark.run_data import RunData
+from equipoise.benchmark.settings import RunSettings
+
+Ints = NDArray[np.int64]
+
+DEFAULT_ANCHORS = 32
+LARGEST_DEFAULT_MATCHES = 9
+
+
+class Batches(Protocol):
+    """Index batches over the rows of `RunData.train`."""
+
+    def draw(self, step: int) -> list[Ints]:
+        """This rank's share of step `step` (from 0): one array for each training environment."""
+        ...
+
+
+class RandomBatches:
+    """Every environment's examples in random order, reshuffled whenever all have been given."""
+
+    def __init__(
+        self, environments: Ints, size: int, *, seed: int, num_replicas: int = 1, rank: int = 0
+    ) -> None:
+        self.size, self.seed = size, seed
+        self._share = _share_of(size, num_replicas, rank)
+        self._members = _members_of(environments)
+        self._shuffled: dict[tuple[int, int], Ints] = {}
+
+    def draw(self, step: int) -> list[Ints]:
+        return [self._take(e, step * self.size)[self._share] for e in range(len(self._members))]
+
+    def _take(self, environment: int, start: int) -> Ints:
+        """`size` places of the endless row of shuffles, from place `start` on."""
+        n = len(self._members[environment])
+        first, last = start // n, (start + self.size - 1) // n
+        row = np.concatenate([self._shuffle(environment, k) for k in range(first, last + 1)])
+        return row[start - first * n :][: self.size]
+
+    def _shuffle(self, environment: int, epoch: int) -> Ints:
+        if (environment, epoch) not in self._shuffled:
+            generator = np.random.default_rng([self.seed, epoch, environment, 0x5AFF])
+            shuffled = generator.permutation(self._members[environment])
+            self._shuffled.pop((environment, epoch - 2), None)
+            self._shuffled[environment, epoch] = shuffled
+        return self._shuffled[environment, epoch]
+
+
+class ClassBalancedBatches:
+    """A label drawn evenly among those an environment has, then an example of it."""
+
+    def __init__(
+        self,
+        labels: Ints,
+        environments: Ints,
+        size: int,
+        *,
+        seed: int,
+        num_replicas: int = 1,
+        rank: int = 0,
+    ) -> None:
+        self.size, self.seed = size, seed
+        self._share = _share_of(size, num_replicas, rank)
+        self._rows, self._starts, self._counts = [], [], []
+        for members in _members_of(environments):
+            by_label = members[np.argsort(labels[members], kind="stable")]
+            _, starts, counts = np.unique(labels[by_label], return_index=True, return_counts=True)
+            self._rows.append(by_label)
+            self._starts.append(starts)
+            self._counts.append(counts)
+
+    def draw(self, step: int) -> list[Ints]:
+        generator = np.random.default_rng([self.seed, step, 0xC1A5])
+        batches = []
+        for rows, starts, counts in zip(self._rows, self._starts, self._counts, strict=True):
+            label = generator.integers(len(starts), size=self.size)
+            place = (generator.random(self.size) * counts[label]).astype(np.int64)
+            batches.append(rows[starts[label] + place][self._share])
+        return batches
+
+
+class MatchedBatches:
+    """Algorithm 1: the batches of a `BalancedBatchSampler`, cut into environments."""
+
+    def __init__(self, sampler: BalancedBatchSampler) -> None:
+        self.sampler = sampler
+        self._next = -1
+
+    def draw(self, step: int) -> list[Ints]:
+        epoch, position = divmod(step, len(self.sampler))
+        if step != self._next or position == 0:
+            state = {"seed": self.sampler.seed, "epoch": epoch, "position": position}
+            self.sampler.load_state_dict(state)
+            self._drawn = iter(self.sampler)
+        self._next = step + 1
+        batch = np.asarray(next(self._drawn), dtype=np.int64)
+        # The environments stand one after the other.
+        cuts = np.flatnonzero(np.diff(self.sampler.environments[batch])) + 1
+        return np.split(batch, cuts)
+
+
+def make_batches(
+    settings: RunSettings,
+    data: RunData,
+    *,
+    balancer: CausalBalancer | None = None,
+    num_replicas: int = 1,
+    rank: int = 0,
+) -> Batches:
+    """The batches that the settings ask for; "balanced" needs a fitted balancer."""
+    train, seed = data.train, settings.seed
+    if settings.sampling in ("random", "class-balanced"):
+        size = examples_per_environment(settings, train.n_labels)
+        if settings.sampling == "random":
+            return RandomBatches(
+                train.environments, size, seed=seed, num_replicas=num_replicas, rank=rank
+            )
+        return ClassBalancedBatches(
+            train.labels, train.environments, size, seed=seed, num_replicas=num_replicas, rank=rank
+        )
+    sampler = BalancedBatchSampler(
+        train.labels,
+        train.environments,
+        _find_matches(settings, data, balancer),
+        anchors_per_environment=count_anchors(settings, train.n_labels),
+        n_matches=count_matches(settings, train.n_labels),
+        degree_of_balancing=settings.degree_of_balancing,
+        seed=seed,
+        num_replicas=num_replicas,
+        rank=rank,
+    )
+    return MatchedBatches(sampler)
+
+
+def _find_matches(settings: RunSettings, data: RunData, balancer: CausalBalancer | None) -> Matches:
+    if settings.sampling == "balanced":
+        if balancer is None:
+            raise ValueError("sampling 'balanced' needs a fitted CausalBalancer")
+        if len(balancer.matches_) != len(data.train):
+            raise ValueError(
+                f"the balancer was fitted on {len(balancer.matches_)} examples, but the train "
+                f"parts of the training environments have {len(data.train)}: fit it on them"
+            )
+        return balancer.matches_
+    if data.train.covariate is None:
+        raise ValueError(
+            f"sampling 'oracle' needs the true covariate, which {settings.dataset} does not "
+            "know; use 'balanced'"
+        )
+    return match_covariate(
+        data.train.covariate,
+        data.train.labels,
+        data.train.environments,
+        n_labels=data.train.n_labels,
+        generator=np.random.default_rng([settings.seed, 0x02AC]),
+    )
+
+
+def count_matches(settings: RunSettings, n_labels: int) -> int:
+    """a: as set, else m − 1 and at most 9."""
+    if settings.n_matches is not None:
+        return settings.n_matches
+    return min(n_labels - 1, LARGEST_DEFAULT_MATCHES)
+
+
+def count_anchors(settings: RunSettings, n_labels: int) -> int:
+    """Anchors of an environment in a batch: as set, else as many as the batch size holds."""
+    if settings.anchors_per_environment is not None:
+        return settings.anchors_per_environment
+    size = settings.hyperparameters.get("batch_size")
+    if size is None:
+        return DEFAULT_ANCHORS
+    return max(1, int(size) // (count_matches(settings, n_labels) + 1))
+
+
+def examples_per_environment(settings: RunSettings, n_labels: int) -> int:
+    """The size of a random batch: the hyperparameter, else that of a balanced batch."""
+    size = settings.hyperparameters.get("batch_size")
+    if size is not None:
+        return int(size)
+    return count_anchors(settings, n_labels) * (count_matches(settings, n_labels) + 1)
+
+
+def _members_of(environments: Ints) -> list[Ints]:
+    return [np.flatnonzero(environments == e) for e in np.unique(environments)]
+
+
+def _share_of(size: int, num_replicas: int, rank: int) -> slice:
+    if size < num_replicas:
+        raise ValueError(
+            f"{size} examples of an environment in a batch are too few for {num_replicas} "
+            "processes; enlarge the batch or start fewer processes"
+        )
+    return slice(rank * size // num_replicas, (rank + 1) * size // num_replicas)

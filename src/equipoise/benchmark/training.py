@@ -1,0 +1,336 @@
+"""The training loop: batches -> updates -> records. Usable without any output directory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.algorithms import (
+    Algorithm,
+    TrainingState,
+    WeightAverage,
+    get_algorithm,
+    get_augmentation,
+)
+from equipoise.algorithms.base import Featurizer
+from equipoise.balancer import CausalBalancer
+from equipoise.benchmark.evaluation import Evaluator
+from equipoise.benchmark.feeding import Examples, feed_steps, place_batches
+from equipoise.benchmark.processes import Processes
+from equipoise.benchmark.records import Record
+from equipoise.benchmark.run_data import RunData, split_for_run
+from equipoise.benchmark.sampling import make_batches
+from equipoise.benchmark.schedule import lr_factor
+from equipoise.benchmark.selection import SELECTIONS
+from equipoise.benchmark.settings import RunSettings
+from equipoise.data import EnvironmentDataset
+from equipoise.progress import track
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run ended with: all records, and the one each selection rule chose."""
+
+    settings: RunSettings
+    records: tuple[Record, ...]
+    selected: dict[str, Record]
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `result.json`."""
+        chosen = {
+            name: {
+                "step": record.step,
+                "ood_accuracy": record.ood_accuracy,
+                "ood_held_out_accuracy": record.ood_held_out_accuracy,
+                "validation_accuracy": record.validation_accuracy,
+                "balanced_validation_accuracy": record.balanced_validation_accuracy,
+            }
+            for name, record in self.selected.items()
+        }
+        return {"settings": self.settings.to_json(), "selections": chosen}
+
+
+def train(
+    settings: RunSettings,
+    dataset: EnvironmentDataset,
+    *,
+    balancer: CausalBalancer | None = None,
+    featurizer: Featurizer | None = None,
+    device: str = "cpu",
+    num_workers: int = 0,
+    on_checkpoint: Callable[[Record], None] | None = None,
+    verbose: bool = False,
+) -> RunResult:
+    """Train once and return every record; nothing is written.
+
+    A `balancer` must have been fitted on the train parts of the training environments, that is
+    on ``split_for_run(settings, dataset).train``; where the settings need one and none is
+    given, it is fitted here. `featurizer` is a module or function of your own, in place of
+    the one the settings name.
+
+    >>> from equipoise.data import ArrayEnvironments
+    >>> rng = np.random.default_rng(0)
+    >>> y, e = rng.integers(2, size=300), np.arange(300) % 3
+    >>> data = ArrayEnvironments(rng.normal(size=(300, 4)) + y[:, None], y, e)
+    >>> settings = RunSettings(
+    ...     dataset="mine", algorithm="ERM", sampling="random", test_environment=2, steps=20,
+    ...     checkpoint_every=10, selections=("train-domain",),
+    ... )
+    >>> [record.step for record in train(settings, data).records]
+    [10, 20]
+    """
+    data = split_for_run(settings, dataset)
+    algorithm = build_algorithm(settings, data, featurizer=featurizer)
+    if balancer is None and needs_balancer(settings, data):
+        balancer = fit_balancer(settings, data, verbose=verbose)
+    training = Training(
+        settings, data, algorithm, balancer=balancer, device=device, num_workers=num_workers
+    )
+    for _ in training.run(verbose=verbose):
+        if on_checkpoint is not None and training.at_checkpoint:
+            on_checkpoint(training.records[-1])
+    return training.result()
+
+
+def build_algorithm(
+    settings: RunSettings, data: RunData, *, featurizer: Featurizer | None = None
+) -> Algorithm:
+    """The algorithm of the settings, for this data."""
+    return get_algorithm(settings.algorithm)(
+        data.dataset.input_shape,
+        data.dataset.n_labels,
+        len(data.training_environments),
+        featurizer=settings.featurizer if featurizer is None else featurizer,
+        seed=settings.seed,
+        **settings.hyperparameters,
+    )
+
+
+def choose_selections(settings: RunSettings, data: RunData) -> tuple[str, ...]:
+    """The rules asked for; by default all that the data allow."""
+    if settings.selections is not None:
+        return settings.selections
+    possible = {
+        "balanced": len(data.training_environments) > 1,
+        "test-domain": data.test_environment is not None,
+    }
+    return tuple(name for name in SELECTIONS if possible.get(name, True))
+
+
+def needs_balancer(settings: RunSettings, data: RunData) -> bool:
+    """Whether batches or a selection rule ask for balancing scores."""
+    return settings.sampling == "balanced" or "balanced" in choose_selections(settings, data)
+
+
+def make_balancer(settings: RunSettings, *, verbose: bool = False) -> CausalBalancer:
+    """The balancer of the settings, not yet fitted."""
+    return CausalBalancer(
+        **{"random_state": settings.seed, "verbose": verbose, **settings.balancer}
+    )
+
+
+def fit_balancer(settings: RunSettings, data: RunData, *, verbose: bool = False) -> CausalBalancer:
+    """Fit on the train parts of the training environments, all that training may see."""
+    return make_balancer(settings, verbose=verbose).fit(data.train)
+
+
+class Training:
+    """The state of one run: all that a checkpoint must hold."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        data: RunData,
+        algorithm: Algorithm,
+        *,
+        balancer: CausalBalancer | None = None,
+        device: str = "cpu",
+        num_workers: int = 0,
+        processes: Processes | None = None,
+    ) -> None:
+        self.settings, self.data = settings, data
+        self.processes = processes or Processes()
+        self.device, self.num_workers = torch.device(device), num_workers
+        self.selections = choose_selections(settings, data)
+        self.batches = make_batches(
+            settings,
+            data,
+            balancer=balancer,
+            num_replicas=self.processes.world_size,
+            rank=self.processes.rank,
+        )
+        self.evaluator = Evaluator(
+            data,
+            balancer=balancer if "balanced" in self.selections else None,
+            at_most=settings.evaluate_at_most,
+            data_seed=settings.data_seed,
+            device=self.device,
+            processes=self.processes,
+        )
+        self.algorithm = algorithm.to(self.device)
+        self.algorithm.ranks = self.processes.make_ranks()
+        if settings.precision == "bf16":
+            self.algorithm.autocast_dtype = torch.bfloat16
+        decay = settings.weight_average
+        self.average = None if decay is None else WeightAverage(self.algorithm, decay=decay)
+        names = settings.augmentation
+        self._augment = None if names == "none" else get_augmentation(names)
+        self.n_steps = 0
+        self.records: list[Record] = []
+        self._sums: dict[str, float] = {}
+        self._n_summed = 0
+        # Moments of rarely lit pixels turn denormal and slow every step several-fold.
+        torch.set_flush_denormal(True)
+
+    # --- going on ------------------------------------------------------------------------------
+
+    def run(self, *, verbose: bool = False) -> Iterator[int]:
+        """Train to the end; yields the number of updates done after each."""
+        shown = verbose and self.processes.is_first
+        title = f"{self.settings.algorithm}, {self.settings.sampling} batches"
+        with track(self.settings.steps, title, enabled=shown) as tracker:
+            for examples in feed_steps(
+                self.data.train,
+                self.batches,
+                start=self.n_steps,
+                stop=self.settings.steps,
+                num_workers=self.num_workers,
+            ):
+                self.step(examples)
+                if self.at_checkpoint:
+                    self.records.append(self._evaluate())
+                tracker.reach(self.n_steps, self._note())
+                yield self.n_steps
+
+    def step(self, examples: Examples) -> None:
+        """One update."""
+        settings = self.settings
+        draw = [settings.seed, self.n_steps, self.processes.rank, 0xA06]
+        seed = int(np.random.SeedSequence(draw).generate_state(1)[0])
+        batches = place_batches(examples, self._augment, seed, self.device)
+        self.algorithm.set_lr_factor(lr_factor(settings, self.n_steps))
+        losses = self.algorithm.update(batches)
+        self._check_losses(losses)
+        if self.average is not None:
+            self.average.update()
+        for name, value in losses.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+        self._n_summed += 1
+        self.n_steps += 1
+
+    @property
+    def at_checkpoint(self) -> bool:
+        """Whether the last update is followed by an evaluation."""
+        n, settings = self.n_steps, self.settings
+        return n > 0 and (n % settings.checkpoint_every == 0 or n == settings.steps)
+
+    def _evaluate(self) -> Record:
+        self._check_weights()
+        complete = self.n_steps == self.settings.steps
+        if self.average is None:
+            found = self.evaluator.evaluate(self.algorithm, complete=complete)
+        else:
+            with self.average.applied():
+                found = self.evaluator.evaluate(self.algorithm, complete=complete)
+        losses = {name: total / self._n_summed for name, total in self._sums.items()}
+        self._sums, self._n_summed = {}, 0
+        names, test = self.data.dataset.environment_names, self.data.test_environment
+        validation = [found.held_out[e] for e in self.data.training_environments]
+        return Record(
+            step=self.n_steps,
+            loss=losses["loss"],
+            losses=losses,
+            train_accuracy=dict(zip(names, found.train, strict=True)),
+            held_out_accuracy=dict(zip(names, found.held_out, strict=True)),
+            validation_accuracy=float(np.mean(validation)),
+            balanced_validation_accuracy=found.balanced,
+            ood_accuracy=None if test is None else found.train[test],
+            ood_held_out_accuracy=None if test is None else found.held_out[test],
+        )
+
+    def _note(self) -> str:
+        loss = self._sums.get("loss", 0.0) / max(1, self._n_summed)
+        if not self.records:
+            return f"loss {loss:.3f}"
+        last = self.records[-1]
+        loss = loss if self._n_summed else last.loss
+        accuracy = f"accuracy held out {last.validation_accuracy:.3f}"
+        if last.balanced_validation_accuracy is not None:
+            accuracy += f", balanced {last.balanced_validation_accuracy:.3f}"
+        if last.ood_accuracy is not None:
+            accuracy += f", test {last.ood_accuracy:.3f}"
+        return f"loss {loss:.3f}, {accuracy}"
+
+    # --- what must not happen ------------------------------------------------------------------
+
+    def _check_losses(self, losses: dict[str, float]) -> None:
+        for name, value in losses.items():
+            if not math.isfinite(value):
+                raise ValueError(
+                    self._advise(f"the {name} of {self.settings.algorithm} is {value}")
+                )
+
+    def _check_weights(self) -> None:
+        if not all(bool(torch.isfinite(p).all()) for p in self.algorithm.parameters()):
+            raise ValueError(self._advise(f"a weight of {self.settings.algorithm} is not finite"))
+
+    def _advise(self, problem: str) -> str:
+        settings = self.algorithm.settings
+        return (
+            f"{problem} at step {self.n_steps}. Lower lr (now {settings['lr']:g}), warm it up "
+            f"(warm_up, now {self.settings.warm_up}), weaken the algorithm's penalty, or look "
+            "for huge values in the data"
+        )
+
+    # --- keeping -------------------------------------------------------------------------------
+
+    def result(self) -> RunResult:
+        """The records so far and what each rule selects of them."""
+        selected = {name: SELECTIONS[name]().select(self.records) for name in self.selections}
+        return RunResult(self.settings, tuple(self.records), selected)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Weights and buffers for prediction: the averaged ones, if they are averaged."""
+        weights = dict(self.algorithm.state_dict())
+        if self.average is not None:
+            weights |= self.average.average
+        return weights
+
+    def training_state(self) -> TrainingState:
+        """Everything a resumed run needs; may be taken after any update."""
+        algorithm = self.algorithm.training_state()
+        values = {
+            "algorithm": algorithm.values,
+            "n_steps": self.n_steps,
+            "records": [record.to_json() for record in self.records],
+            "sums": self._sums,
+            "n_summed": self._n_summed,
+        }
+        tensors = {f"algorithm.{name}": tensor for name, tensor in algorithm.tensors.items()}
+        if self.average is not None:
+            average = self.average.training_state()
+            tensors |= average.tensors
+            values["average"] = average.values
+        return TrainingState(tensors, values)
+
+    def load_training_state(self, state: TrainingState) -> None:
+        """Go on from a `training_state` of the same settings and data."""
+        prefix, values = "algorithm.", state.values
+        own = {
+            name.removeprefix(prefix): tensor
+            for name, tensor in state.tensors.items()
+            if name.startswith(prefix)
+        }
+        self.algorithm.load_training_state(TrainingState(own, values["algorithm"]))
+        if self.average is not None:
+            averaged = {k: v for k, v in state.tensors.items() if k.startswith("average.")}
+            self.average.load_training_state(TrainingState(averaged, values["average"]))
+        self.n_steps = int(values["n_steps"])
+        self.records = [Record.from_json(record) for record in values["records"]]
+        self._sums, self._n_summed = dict(values["sums"]), int(values["n_summed"])
