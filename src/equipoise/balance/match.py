@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from equipoise.balance.distances import IntArray, get_metric
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.nearest import Nearest
 from equipoise.balance.match_caliper import Caliper, beyond_deviations
-from equipoise.balance.match_environment import Environment, Portions
+from equipoise.balance.match_environment import Engines, Environment, Portions
 from equipoise.balance.match_input import check_codes, check_count, check_labels
 from equipoise.balance.match_source import open_scores
 from equipoise.balance.match_statistics import MatchReport
@@ -88,6 +87,7 @@ def match_scores(
     indices = np.full((n, m, k), -1, dtype=np.int64)
     distances = np.full((n, m, k), np.inf)
     engines: Counter[str] = Counter()
+    recalls: list[float] = []
     places = [order[where[order] == environment] for environment in np.unique(where)]
     spaces = (Environment(search, source, rows, codes, portions) for rows in places if len(rows))
     with threadpool_limits(limits=1 if jobs > 1 else None):
@@ -99,14 +99,16 @@ def match_scores(
                 absent = nearest.positions < 0
                 indices[anchors, label] = np.where(absent, -1, space.rows[nearest.positions])
                 distances[anchors, label] = nearest.distances
-                engines.update(used)
-    report = MatchReport(dict(engines), time.perf_counter() - started, n - len(order))
+                engines.update(list(used))
+                recalls += [recall for recall in used.values() if recall is not None]
+    recall = float(np.mean(recalls)) if recalls else None
+    report = MatchReport(dict(engines), time.perf_counter() - started, n - len(order), recall)
     return Matches(indices, distances, metric, report=report)
 
 
 def _match(
     space: Environment, label: int, reuse_max: int | None, caliper: Caliper | None
-) -> tuple[IntArray, Nearest, Iterable[str]]:
+) -> tuple[IntArray, Nearest, Engines]:
     """Examples of other labels and their matches of `label` within the caliper."""
     places, nearest, engines = space.match(label, reuse_max)
     if caliper is not None and len(places):

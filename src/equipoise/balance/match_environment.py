@@ -15,6 +15,9 @@ from equipoise.balance.match_reuse import limit_reuse
 from equipoise.balance.match_source import ScoreSource
 from equipoise.balance.match_stratum import Distinct, Stratum
 
+#: Engines that searched a stratum, each with its recall if it is not exact.
+Engines = dict[str, float | None]
+
 #: Buffers of one search, whatever its size.
 OVERHEAD_BYTES = 24 << 20
 
@@ -81,11 +84,11 @@ class Environment:
             return self._scores.take(places)
         return self.source.read(self.rows[places])
 
-    def match(self, label: int, reuse_max: int | None) -> tuple[IntArray, Nearest, set[str]]:
+    def match(self, label: int, reuse_max: int | None) -> tuple[IntArray, Nearest, Engines]:
         """Anchors of all other labels and their matches of `label`, as places; engines used."""
         mine = self.slice_of(label)
         anchors = np.concatenate([np.arange(mine.start), np.arange(mine.stop, len(self.rows))])
-        engines: set[str] = set()
+        engines: Engines = {}
         if not len(anchors):
             return anchors, Nearest.empty(0, self.search.k), engines
         if reuse_max is None:
@@ -102,7 +105,7 @@ class Environment:
         positions = np.where(nearest.positions < 0, -1, nearest.positions + mine.start)
         return anchors, Nearest(nearest.distances, positions), engines
 
-    def _nearest(self, mine: slice, anchors: IntArray, k: int, engines: set[str]) -> Nearest:
+    def _nearest(self, mine: slice, anchors: IntArray, k: int, engines: Engines) -> Nearest:
         result = Nearest.empty(len(anchors), k)
         count = mine.stop - mine.start
         step = self.portions.candidates or count
@@ -115,7 +118,7 @@ class Environment:
                     before = Nearest(result.distances[some], result.positions[some])
                     found = before.merge(found, start - mine.start)
                 result.put(some, found)
-            engines.add(stratum.engine.name)
+            engines[stratum.engine.name] = getattr(stratum.engine, "recall", None)
         return result
 
     def _parts(self, anchors: IntArray) -> Iterator[tuple[slice, IntArray | slice]]:

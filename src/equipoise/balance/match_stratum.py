@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Scores
-from equipoise.balance.engines.choice import Engine, Search, make_engine
+from equipoise.balance.engines.choice import Engine, Search
 from equipoise.balance.engines.nearest import Nearest, first_k
 
 _ENTRIES_AT_ONCE = 1 << 20
@@ -115,7 +115,7 @@ class Stratum:
     def _nearest(self, anchors: Scores, k: int) -> Nearest:
         rows = min(k, len(self._distinct))
         if self._engine is None:
-            self._engine = make_engine(self._search, self._candidates, anchors, rows)
+            self._engine = self._search.engine_for(self._candidates, anchors, rows)
         found = self._engine.nearest(anchors, rows)
         return _pad(found, k) if self._distinct.all_differ else self._expand(found, k)
 

@@ -1,20 +1,22 @@
-"""Which engine searches a stratum."""
+"""Which engine searches a stratum: the one asked for, or the one that should cost least."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from equipoise.balance.distances import Metric, Scores
 from equipoise.balance.engines.blocked import BlockedEngine
 from equipoise.balance.engines.cells import CellsEngine
+from equipoise.balance.engines.cost import cheapest
 from equipoise.balance.engines.direct import DirectEngine
 from equipoise.balance.engines.faiss_flat import FaissEngine
 from equipoise.balance.engines.hnsw import HNSWEngine
 from equipoise.balance.engines.kdtree import KDTreeEngine
 from equipoise.balance.engines.line import LineEngine
 from equipoise.balance.engines.nearest import Nearest
+from equipoise.balance.engines.torch_blocks import DEVICE_BLOCK_BYTES, TorchBlocks
 from equipoise.balance.match_input import check_count
 from equipoise.balance.match_names import check_name
 
@@ -43,32 +45,37 @@ ENGINES: dict[str, Callable[[Metric, Scores], Engine]] = {
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked for and by what means, the same in every stratum."""
+    """What is looked for and by what means, the same in every stratum.
+
+    `chosen` remembers the automatic choice for strata of a size (in powers of two).
+    """
 
     metric: Metric
     k: int = 1
     engine: str = "auto"
     device: str | None = None
+    chosen: dict[int, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
         check_name("engine", self.engine, ["auto", *ENGINES])
+        if self.device is not None and self.engine not in ("auto", "blocked"):
+            raise ValueError(
+                f"a device computes blocks: engine must be 'auto' or 'blocked', not {self.engine!r}"
+            )
 
-
-def choose_engine(metric: Metric, n_labels: int, n_candidates: int) -> str:
-    """The engine that should cost least."""
-    if n_candidates < 32:
-        return "direct"
-    if n_labels == 2:
-        return "line"
-    if metric.name == "kl" or n_labels > 24:
-        return "blocked"
-    return "kdtree"
-
-
-def make_engine(search: Search, candidates: Scores, anchors: Scores, k: int) -> Engine:
-    """Build the engine over the candidates; "auto" chooses one for these anchors."""
-    name = search.engine
-    if name == "auto":
-        name = choose_engine(search.metric, candidates.log.shape[1], len(candidates))
-    return ENGINES[name](search.metric, candidates)
+    def engine_for(self, candidates: Scores, anchors: Scores, k: int) -> Engine:
+        """Build the engine over the candidates, choosing it by these anchors if need be."""
+        if self.device is not None:
+            return BlockedEngine(
+                self.metric,
+                candidates,
+                block_bytes=DEVICE_BLOCK_BYTES,
+                blocks=TorchBlocks(self.device),
+            )
+        if self.engine != "auto":
+            return ENGINES[self.engine](self.metric, candidates)
+        size = len(candidates).bit_length()
+        if size not in self.chosen:
+            self.chosen[size] = cheapest(self.metric, candidates, anchors, k, dict(ENGINES))
+        return ENGINES[self.chosen[size]](self.metric, candidates)

@@ -6,10 +6,12 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from equipoise.balance.distances import RELATIVE_SLACK, Metric, Scores
+from equipoise.balance.engines.boxes import partition
 from equipoise.balance.engines.direct import DirectEngine
 from equipoise.balance.engines.nearest import Nearest, rank_table
 
 _ROWS_AT_ONCE = 1 << 14
+_OUT_OF_CACHE = 1 << 14  # candidates
 _SQUARES_UNDERFLOW = 1e-150  # the tree squares differences; smaller ones are lost to it
 
 
@@ -32,9 +34,11 @@ class KDTreeEngine:
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         result = Nearest.empty(len(anchors), k)
+        order = np.arange(len(anchors))
+        if len(self.candidates) > _OUT_OF_CACHE and len(anchors) > _ROWS_AT_ONCE:
+            order, _ = partition(anchors.bare(), 64)  # neighbours walk the same branches
         for start in range(0, len(anchors), _ROWS_AT_ONCE):
-            rows = np.arange(start, min(len(anchors), start + _ROWS_AT_ONCE))
-            self._search(anchors, rows, k, result)
+            self._search(anchors, order[start : start + _ROWS_AT_ONCE], k, result)
         return result
 
     def _search(self, anchors: Scores, rows: np.ndarray, k: int, result: Nearest) -> None:

@@ -24,6 +24,8 @@ class LineEngine:
     name = "line"
 
     def __init__(self, metric: Metric, candidates: Scores) -> None:
+        if candidates.log.shape[1] != 2:
+            raise ValueError(f"engine 'line' needs two labels, not {candidates.log.shape[1]}")
         self.metric = metric
         self.candidates = candidates
         self._axes = [_Axis(metric, candidates.column(label)) for label in (0, 1)]

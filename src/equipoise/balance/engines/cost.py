@@ -1,0 +1,119 @@
+"""What a search costs: known for blocks, measured on a sample for engines that prune.
+
+Blocks look at every pair, so their time follows from sizes alone. What a tree or cells save
+depends on how peaked the scores are; a few hundred anchors tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Protocol
+
+import numpy as np
+
+from equipoise.balance.distances import Metric, Scores
+from equipoise.balance.engines.nearest import Nearest
+
+#: Seconds for one pair in blocks: a part that does not depend on m, and one for each label.
+#: Calibrated by `python -m benchmarks match-growth` on one core.
+PAIR_SECONDS = {
+    "kl": (0.45e-9, 0.028e-9),
+    "l2": (0.45e-9, 0.028e-9),
+    "l1": (0.3e-9, 0.33e-9),
+    "linf": (0.3e-9, 0.33e-9),
+}
+_WORTH_A_LOOK = 0.01  # seconds in blocks; below this nothing is measured
+_SAMPLE = 256
+_NEIGHBOURHOODS = 8
+_NEIGHBOURS = 128
+
+
+class _Engine(Protocol):
+    def nearest(self, anchors: Scores, k: int) -> Nearest: ...
+
+
+Maker = Callable[[Metric, Scores], _Engine]
+
+
+def blocked_seconds(metric: Metric, n_labels: int, n_candidates: int) -> float:
+    """Predicted time of one anchor in blocks."""
+    fixed, each = PAIR_SECONDS[metric.name]
+    return 1e-6 + n_candidates * (fixed + each * n_labels)
+
+
+def rivals(metric: Metric, n_labels: int, n_candidates: int) -> list[str]:
+    """Engines that might beat blocks on such sizes, the likelier first."""
+    names = []
+    if metric.order is not None:
+        names.append("kdtree")
+    if n_candidates >= 1 << 12:
+        names.append("cells")
+    if metric.name == "l1" and n_labels >= 16 and find_spec("faiss") is not None:
+        names.append("faiss")
+    return names
+
+
+def cheapest(
+    metric: Metric, candidates: Scores, anchors: Scores, k: int, makers: dict[str, Maker]
+) -> str:
+    """The engine that should search these anchors soonest, its preparation included."""
+    n_candidates, n_labels = candidates.log.shape
+    if n_labels == 2:
+        return "line" if n_candidates >= 32 else "direct"
+    predicted = blocked_seconds(metric, n_labels, n_candidates)
+    if n_candidates < 16 or predicted * len(anchors) < _WORTH_A_LOOK:
+        return "blocked" if n_candidates >= 16 else "direct"
+    names = rivals(metric, n_labels, n_candidates)
+    if not names:
+        return "blocked"
+    best, least = "blocked", _measure(makers["blocked"], metric, candidates, anchors, k, "blocked")
+    for name in names:
+        seconds = _measure(makers[name], metric, candidates, anchors, k, name, least)
+        if seconds < least:
+            best, least = name, seconds
+    return best
+
+
+def _measure(
+    maker: Maker,
+    metric: Metric,
+    candidates: Scores,
+    anchors: Scores,
+    k: int,
+    name: str,
+    give_up: float = np.inf,
+) -> float:
+    """Seconds for all anchors, judged by a sample; a hopeless start ends it."""
+    sample = _neighbourhoods(anchors) if name == "cells" else _spaced(anchors)
+    started = time.perf_counter()
+    engine = maker(metric, candidates)
+    built = time.perf_counter() - started
+    few = max(1, len(sample) // 8) if name != "cells" else min(len(sample), _NEIGHBOURS)
+    seconds = _per_anchor(engine, sample.take(slice(0, few)), k)
+    if few < len(sample) and built + 0.5 * seconds * len(anchors) < give_up:
+        seconds = _per_anchor(engine, sample.take(slice(few, None)), k)
+    return built + seconds * len(anchors)
+
+
+def _per_anchor(engine: _Engine, anchors: Scores, k: int) -> float:
+    started = time.perf_counter()
+    engine.nearest(anchors, k)
+    return (time.perf_counter() - started) / len(anchors)
+
+
+def _spaced(anchors: Scores) -> Scores:
+    return anchors.take(slice(None, None, max(1, len(anchors) // _SAMPLE))).take(slice(0, _SAMPLE))
+
+
+def _neighbourhoods(anchors: Scores) -> Scores:
+    """A few anchors with those next to them: cells are searched in such groups."""
+    if len(anchors) <= _NEIGHBOURHOODS * _NEIGHBOURS:
+        return anchors
+    middles = np.arange(_NEIGHBOURHOODS) * (len(anchors) // _NEIGHBOURHOODS)
+    rows = []
+    for middle in middles:
+        gap = np.abs(anchors.prob - anchors.prob[middle]).max(axis=1)
+        rows.append(np.argpartition(gap, _NEIGHBOURS)[:_NEIGHBOURS])
+    return anchors.take(np.concatenate(rows))

@@ -1,0 +1,179 @@
+"""Calipers in deviations, common support, statistics, backends and the optional engines."""
+
+from __future__ import annotations
+
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from match_reference import KINDS, METRICS, make_scores
+
+from equipoise.balance.distances import Scores, get_metric
+from equipoise.balance.engines.blocked import BlockedEngine
+from equipoise.balance.engines.choice import ENGINES
+from equipoise.balance.engines.cost import cheapest
+from equipoise.balance.engines.direct import DirectEngine
+from equipoise.balance.engines.torch_blocks import TorchBlocks
+from equipoise.balance.match import match_scores
+from equipoise.balance.match_support import common_support
+
+
+def make_problem(kind: str, n: int, m: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, m, n)
+    return make_scores(kind, rng, n, m), labels, rng.integers(0, 2, n)
+
+
+def test_a_caliper_of_deviations_compares_logits_of_the_two_labels():
+    scores, labels, environments = make_problem("flat", 300, 3)
+    free = match_scores(scores, labels, environments, k=4)
+    held = match_scores(scores, labels, environments, k=4, caliper="0.2sd")
+    for anchor in range(300):
+        here = environments == environments[anchor]
+        own = labels[anchor]
+        for other in set(range(3)) - {own}:
+            logit = scores[:, other] - scores[:, own]
+            deviation = logit[here & np.isin(labels, [own, other])].std(ddof=1)
+            found = free.indices[anchor, other]
+            kept = found[np.abs(logit[found] - logit[anchor]) <= 0.2 * deviation]
+            result = held.indices[anchor, other]
+            assert result[result >= 0].tolist() == kept.tolist()
+            assert (result[len(kept) :] == -1).all()
+
+
+@pytest.mark.parametrize("caliper", ["0.2", "sd", "-1sd", "wide", "1e5e5sd"])
+def test_a_caliper_in_other_words_is_refused(caliper):
+    with pytest.raises(ValueError, match=r"such as '0\.2sd'"):
+        match_scores(np.log(np.full((2, 2), 0.5)), [0, 1], caliper=caliper)
+
+
+def test_examples_outside_common_support_neither_match_nor_are_matched():
+    scores, labels, environments = make_problem("flat", 400, 3)
+    inside = common_support(scores, labels, environments)
+    assert 0 < inside.sum() < 400
+    matches = match_scores(scores, labels, environments, common_support=True)
+    assert not matches.has_match(np.flatnonzero(~inside)).any()
+    assert inside[matches.indices[matches.indices >= 0]].all()
+    assert matches.report.trimmed == (~inside).sum()
+    alone = match_scores(scores[inside], labels[inside], environments[inside])
+    back = np.append(np.flatnonzero(inside), -1)
+    np.testing.assert_array_equal(matches.indices[inside], back[alone.indices])
+
+
+def test_statistics_count_what_stands_in_the_table():
+    scores, labels, environments = make_problem("peaked", 500, 4)
+    matches = match_scores(scores, labels, environments, metric="l1", k=2, caliper=0.05)
+    facts = matches.statistics(labels)
+    found = matches.indices[matches.indices >= 0]
+    use = np.bincount(found, minlength=500)
+    assert facts.quantiles[1.0] == matches.distances[np.isfinite(matches.distances)].max()
+    assert facts.reuse_histogram.tolist() == np.bincount(use).tolist()
+    for label in range(4):
+        weights = use[labels == label].astype(float)
+        size = weights.sum() ** 2 / (weights**2).sum()
+        np.testing.assert_allclose(facts.effective_sample_size[label], size)
+        others = labels != label
+        without = (matches.indices[others, label, 0] < 0).sum()
+        assert facts.unmatched[label] == without
+        assert facts.used[label] == (weights > 0).sum()
+    assert sum(matches.report.engines.values()) == 8
+    for word in ("quantiles", "reuse", "effective", "unmatched", "search"):
+        assert word in str(facts)
+
+
+def test_infinite_distances_are_matches_and_counted():
+    with np.errstate(divide="ignore"):
+        scores = np.log(np.eye(2)[[0, 0, 1]])
+    matches = match_scores(scores, [0, 0, 1])
+    assert matches.indices[0, 1, 0] == 2
+    assert matches.statistics([0, 0, 1]).infinite == 3
+    assert (match_scores(scores, [0, 0, 1], caliper=1e9).indices == -1).all()
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_joblib_backends_do_not_change_the_answer(backend):
+    scores, labels, environments = make_problem("peaked", 300, 3)
+    expected = match_scores(scores, labels, environments, k=2)
+    with joblib.parallel_config(backend=backend):
+        found = match_scores(scores, labels, environments, k=2, n_jobs=2)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [1, 3])
+def test_blocks_on_a_torch_device_give_the_same_answer(kind, metric, k):
+    scores = Scores.from_log(make_scores(kind, np.random.default_rng(2), 250, 5).astype(float))
+    anchors, candidates = scores.take(slice(0, 50)), scores.take(slice(50, None))
+    measure = get_metric(metric)
+    engine = BlockedEngine(measure, candidates, blocks=TorchBlocks("cpu"))
+    expected = DirectEngine(measure, candidates).nearest(anchors, k)
+    found = engine.nearest(anchors, k)
+    np.testing.assert_array_equal(found.positions, expected.positions)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+
+
+def test_a_device_is_for_blocks_only():
+    scores, labels, _ = make_problem("flat", 50, 3)
+    with pytest.raises(ValueError, match="'auto' or 'blocked'"):
+        match_scores(scores, labels, device="cpu", engine="kdtree")
+    np.testing.assert_array_equal(
+        match_scores(scores, labels, device="cpu").indices, match_scores(scores, labels).indices
+    )
+
+
+@pytest.mark.parametrize("metric", ["kl", "l2", "l1"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [1, 3])
+def test_faiss_is_verified_and_gives_the_same_answer(kind, metric, k):
+    pytest.importorskip("faiss")
+    scores = Scores.from_log(make_scores(kind, np.random.default_rng(3), 250, 5).astype(float))
+    anchors, candidates = scores.take(slice(0, 50)), scores.take(slice(50, None))
+    measure = get_metric(metric)
+    expected = DirectEngine(measure, candidates).nearest(anchors, k)
+    found = ENGINES["faiss"](measure, candidates).nearest(anchors, k)
+    np.testing.assert_array_equal(found.positions, expected.positions)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_an_approximate_engine_reports_the_recall_it_measured(metric):
+    pytest.importorskip("hnswlib")
+    scores, labels, environments = make_problem("flat", 800, 3)
+    exact = match_scores(scores, labels, environments, metric=metric, k=2)
+    found = match_scores(scores, labels, environments, metric=metric, k=2, engine="hnsw")
+    assert exact.report.recall is None
+    assert 0.9 < found.report.recall <= 1.0
+    assert (found.distances >= exact.distances).all()
+    assert "recall" in str(found.statistics(labels))
+
+
+@pytest.mark.parametrize(("engine", "module"), [("faiss", "faiss"), ("hnsw", "hnswlib")])
+def test_a_missing_extra_is_named(engine, module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    scores, labels, _ = make_problem("flat", 50, 3)
+    with pytest.raises(ImportError, match=rf"equipoise\[{engine}\]"):
+        match_scores(scores, labels, engine=engine)
+
+
+@pytest.mark.parametrize(("engine", "metric"), [("kdtree", "kl"), ("faiss", "linf")])
+def test_an_engine_that_does_not_know_the_metric_says_so(engine, metric):
+    scores, labels, _ = make_problem("flat", 50, 3)
+    with pytest.raises(ValueError, match=f"'{engine}'"):
+        match_scores(scores, labels, engine=engine, metric=metric)
+
+
+def test_two_labels_are_needed_for_a_line():
+    scores, labels, _ = make_problem("flat", 50, 3)
+    with pytest.raises(ValueError, match="two labels"):
+        match_scores(scores, labels, engine="line")
+
+
+def test_the_choice_is_a_line_for_two_labels_and_never_an_approximation():
+    rng = np.random.default_rng(0)
+    measure = get_metric("kl")
+    for m, expected in ((2, {"line"}), (5, {"blocked", "cells"})):
+        scores = Scores.from_log(make_scores("flat", rng, 5000, m))
+        assert cheapest(measure, scores, scores, 1, dict(ENGINES)) in expected
