@@ -271,6 +271,11 @@ def download_resumed(url: str, partial: Path) -> None:
             goes_on = answer.status == 206
             with partial.open("ab" if goes_on else "wb") as out:
                 shutil.copyfileobj(answer, out)
+            missing = int(answer.headers.get("Content-Length", 0)) - (
+                partial.stat().st_size - (have if goes_on else 0)
+            )
+        if missing > 0:
+            raise urllib.error.URLError(f"the connection broke with {missing} bytes to come")
     except urllib.error.HTTPError as error:
         if error.code != 416:  # 416: nothing is missing
             raise
