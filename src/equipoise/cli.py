@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from equipoise import __version__
+
+if TYPE_CHECKING:
+    from equipoise.benchmark import RunResult
 
 app = typer.Typer(
     name="equipoise",
@@ -32,8 +37,10 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (ValueError, OSError) as error:
-            Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
+        except (ValueError, OSError, ImportError) as error:
+            Console(stderr=True).print(
+                f"error: {error}", style="red", markup=False, highlight=False
+            )
             raise typer.Exit(2) from error
         except KeyboardInterrupt:
             Console(stderr=True).print("interrupted; the same command goes on where it stopped")
@@ -102,6 +109,139 @@ def _names_of(kind: Kind) -> dict[str, str]:
 
 def _first_line(thing: object) -> str:
     return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+@app.command(
+    epilog="Example: equipoise train --dataset ColoredMNIST10 --algorithm CORAL "
+    "--sampling balanced --test-environment 2 --seed 0 --output runs/x --quick"
+)
+@plain_errors
+def train(
+    dataset: Annotated[str, typer.Option(help="A name of `equipoise list datasets`.")],
+    algorithm: Annotated[str, typer.Option(help="A name of `equipoise list algorithms`.")],
+    test_environment: Annotated[
+        str, typer.Option(help="Left out of training: name or position; 'none' trains on all.")
+    ],
+    output: Annotated[Path, typer.Option(help="Directory of the run; a begun one goes on.")],
+    sampling: Annotated[
+        str, typer.Option(help="random, balanced, oracle or class-balanced.")
+    ] = "balanced",
+    seed: Annotated[int, typer.Option(help="Of weights, batches and the balancer.")] = 0,
+    data_seed: Annotated[int, typer.Option(help="Of the data and their held-out part.")] = 0,
+    profile: Annotated[str, typer.Option(help="The recipe: domainbed or quick.")] = "domainbed",
+    quick: Annotated[bool, typer.Option("--quick", help="Short for --profile quick.")] = False,
+    choices: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A hyperparameter or setting, name=value; repeatable."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Updates in all.")] = None,
+    checkpoint_every: Annotated[int | None, typer.Option(help="Updates per evaluation.")] = None,
+    featurizer: Annotated[
+        str | None, typer.Option(help="mnist-cnn, small-cnn, mlp, resnet18, resnet50 or auto.")
+    ] = None,
+    augmentation: Annotated[str | None, typer.Option(help="none, shift, affine, photo.")] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(help="Keep the best by this rule; repeatable.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 or bf16.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data files are.")] = None,
+    num_workers: Annotated[int, typer.Option(help="Processes that fetch examples ahead.")] = 0,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.")] = False,
+) -> None:
+    """Train one model; interrupted anywhere, the same command goes on."""
+    from equipoise.benchmark import train_run
+    from equipoise.benchmark.parsing import parse_choices
+
+    given: dict[str, Any] = {
+        "steps": steps,
+        "checkpoint_every": checkpoint_every,
+        "augmentation": augmentation,
+        "selections": tuple(select) if select else None,
+        "precision": precision,
+    }
+    result = train_run(
+        output,
+        dataset=dataset,
+        algorithm=algorithm,
+        test_environment=None if test_environment == "none" else test_environment,
+        sampling=sampling,
+        seed=seed,
+        data_seed=data_seed,
+        profile="quick" if quick else profile,
+        featurizer=featurizer,
+        device=device,
+        data_dir=data_dir,
+        num_workers=num_workers,
+        tensorboard=tensorboard,
+        verbose=not quiet,
+        **parse_choices(choices or [])
+        | {name: value for name, value in given.items() if value is not None},
+    )
+    if not quiet and os.environ.get("RANK", "0") == "0":
+        _print_result(result, output)
+
+
+def _print_result(result: RunResult, output: Path) -> None:
+    table = Table(
+        "selection", "step", "held-out", "balanced", "test environment", title=str(output)
+    )
+    for name, record in result.selected.items():
+        accuracies = (
+            record.validation_accuracy,
+            record.balanced_validation_accuracy,
+            record.ood_accuracy,
+        )
+        cells = ["–" if accuracy is None else f"{accuracy:.1%}" for accuracy in accuracies]
+        table.add_row(name, str(record.step), *cells)
+    Console().print(table)
+
+
+@app.command(epilog="Example: equipoise predict runs/x --input digits.npy --output labels.csv")
+@plain_errors
+def predict(
+    run: Annotated[Path, typer.Argument(help="Directory of a trained run.")],
+    examples: Annotated[
+        Path | None,
+        typer.Option("--input", help=".npy, .npz, .csv or .parquet, or a folder of .npy files."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Which array of an .npz.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="A dataset by name, in place of files.")
+    ] = None,
+    environment: Annotated[str | None, typer.Option(help="Only this one of the dataset.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help=".csv, .parquet or .npz; by default CSV is printed.")
+    ] = None,
+    selection: Annotated[
+        str | None, typer.Option(help="Which checkpoint; by default 'balanced' if it was kept.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data files are.")] = None,
+    data_seed: Annotated[int, typer.Option(help="Of the dataset.")] = 0,
+) -> None:
+    """Predict labels with a trained model."""
+    from equipoise.benchmark import load_run
+    from equipoise.benchmark.predictions import (
+        predict_table,
+        read_dataset,
+        read_examples,
+        write_predictions,
+    )
+
+    trained = load_run(run, selection=selection, device=device)
+    if (examples is None) == (dataset is None):
+        raise ValueError("give either --input or --dataset")
+    if examples is not None:
+        found = read_examples(examples, key)
+    else:
+        found = read_dataset(str(dataset), environment, data_dir=data_dir, data_seed=data_seed)
+    table = predict_table(trained, found)
+    if output is None:
+        typer.echo(table.to_csv(index=False), nl=False)
+    else:
+        write_predictions(table, output)
 
 
 def main() -> None:

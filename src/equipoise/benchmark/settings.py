@@ -11,6 +11,7 @@ from typing import Any
 
 from equipoise.algorithms import get_algorithm, get_augmentation
 from equipoise.balancer import CausalBalancer
+from equipoise.benchmark.selection import SELECTIONS
 from equipoise.choices import check_choice
 
 SAMPLINGS = {
@@ -81,10 +82,8 @@ class RunSettings:
         get_augmentation(self.augmentation)
         self._check_numbers()
         self._check_hyperparameters()
-        CausalBalancer().set_params(**self.balancer)
+        self._check_balancer()
         if self.selections is not None:
-            from equipoise.benchmark.selection import SELECTIONS
-
             object.__setattr__(self, "selections", tuple(self.selections))
             for name in self.selections:
                 check_choice("selection rule", name, SELECTIONS)
@@ -112,6 +111,11 @@ class RunSettings:
         size = self.hyperparameters.get("batch_size", 1)
         if size < 1:
             raise ValueError(f"batch_size must be at least 1, got {size}")
+
+    def _check_balancer(self) -> None:
+        CausalBalancer().set_params(**self.balancer)
+        if "n_matches" in self.balancer:
+            raise ValueError("n_matches is a setting of the run, not of its balancer: set it there")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a JSON file."""

@@ -33,6 +33,10 @@ from equipoise.data import EnvironmentDataset
 from equipoise.progress import track
 
 
+class Diverged(ValueError):
+    """A loss or weight is no longer a finite number."""
+
+
 @dataclass(frozen=True)
 class RunResult:
     """What a run ended with: all records, and the one each selection rule chose."""
@@ -179,8 +183,8 @@ class Training:
             self.algorithm.autocast_dtype = torch.bfloat16
         decay = settings.weight_average
         self.average = None if decay is None else WeightAverage(self.algorithm, decay=decay)
-        names = settings.augmentation
-        self._augment = None if names == "none" else get_augmentation(names)
+        augmentation = settings.augmentation
+        self._augment = None if augmentation == "none" else get_augmentation(augmentation)
         self.n_steps = 0
         self.records: list[Record] = []
         self._sums: dict[str, float] = {}
@@ -193,7 +197,7 @@ class Training:
     def run(self, *, verbose: bool = False) -> Iterator[int]:
         """Train to the end; yields the number of updates done after each."""
         shown = verbose and self.processes.is_first
-        title = f"{self.settings.algorithm}, {self.settings.sampling} batches"
+        title = f"{self.settings.algorithm}, {self.settings.sampling}"
         with track(self.settings.steps, title, enabled=shown) as tracker:
             for examples in feed_steps(
                 self.data.train,
@@ -260,25 +264,24 @@ class Training:
             return f"loss {loss:.3f}"
         last = self.records[-1]
         loss = loss if self._n_summed else last.loss
-        accuracy = f"accuracy held out {last.validation_accuracy:.3f}"
-        if last.balanced_validation_accuracy is not None:
-            accuracy += f", balanced {last.balanced_validation_accuracy:.3f}"
-        if last.ood_accuracy is not None:
-            accuracy += f", test {last.ood_accuracy:.3f}"
-        return f"loss {loss:.3f}, {accuracy}"
+        shown = {
+            "held-out": last.validation_accuracy,
+            "balanced": last.balanced_validation_accuracy,
+            "test": last.ood_accuracy,
+        }
+        accuracies = [f"{name} {value:.1%}" for name, value in shown.items() if value is not None]
+        return "  ".join([f"loss {loss:.3f}", *accuracies])
 
     # --- what must not happen ------------------------------------------------------------------
 
     def _check_losses(self, losses: dict[str, float]) -> None:
         for name, value in losses.items():
             if not math.isfinite(value):
-                raise ValueError(
-                    self._advise(f"the {name} of {self.settings.algorithm} is {value}")
-                )
+                raise Diverged(self._advise(f"the {name} of {self.settings.algorithm} is {value}"))
 
     def _check_weights(self) -> None:
         if not all(bool(torch.isfinite(p).all()) for p in self.algorithm.parameters()):
-            raise ValueError(self._advise(f"a weight of {self.settings.algorithm} is not finite"))
+            raise Diverged(self._advise(f"a weight of {self.settings.algorithm} is not finite"))
 
     def _advise(self, problem: str) -> str:
         settings = self.algorithm.settings

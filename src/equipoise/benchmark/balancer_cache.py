@@ -1,0 +1,70 @@
+"""Fitted balancers, each saved once and shared by all runs on the same data and settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from pathlib import Path
+
+from rich.console import Console
+
+from equipoise.balancer import CausalBalancer
+from equipoise.benchmark.fingerprint import fingerprint_data
+from equipoise.benchmark.locks import hold_lock
+from equipoise.benchmark.run_data import RunData
+from equipoise.benchmark.settings import RunSettings
+from equipoise.benchmark.training import make_balancer
+
+# What changes how a fit is computed, not what it finds.
+NOT_IN_KEY = ("verbose", "n_jobs", "device")
+
+
+def choose_cache(output: Path) -> Path:
+    """Where balancers are kept: $EQUIPOISE_CACHE, else `.balancers` beside the run."""
+    given = os.environ.get("EQUIPOISE_CACHE")
+    return Path(given).expanduser() if given else output.absolute().parent / ".balancers"
+
+
+def obtain_balancer(
+    settings: RunSettings, data: RunData, cache: Path, *, verbose: bool = False
+) -> CausalBalancer:
+    """Load the balancer of these settings and data, or fit and save it.
+
+    Of several processes that want the same one, one fits and the others wait. An interrupted
+    fit goes on where it stopped.
+    """
+    balancer = make_balancer(settings, verbose=verbose)
+    path = cache / f"balancer-{balancer_key(balancer, data)}.safetensors"
+    unfinished = path.with_suffix(".unfinished")
+
+    def tell() -> None:
+        if verbose:
+            Console(stderr=True).print(f"waiting for another process that fits {path}")
+
+    with hold_lock(path.with_suffix(".lock"), on_wait=tell):
+        if path.is_file():
+            try:
+                return CausalBalancer.load(path)
+            except ValueError as error:
+                warnings.warn(f"{error}. It is fitted again", stacklevel=2)
+        try:
+            balancer.fit(data.train, checkpoint=unfinished)
+        except ValueError as error:
+            if str(unfinished) not in str(error):
+                raise
+            warnings.warn(f"{error}. The fit starts over", stacklevel=2)
+            unfinished.unlink()
+            balancer.fit(data.train, checkpoint=unfinished)
+        balancer.save(path)
+        unfinished.unlink(missing_ok=True)
+        return balancer
+
+
+def balancer_key(balancer: CausalBalancer, data: RunData) -> str:
+    """Sixteen hexadecimal digits from the parameters and the examples that are fitted."""
+    parameters = {k: v for k, v in balancer.get_params().items() if k not in NOT_IN_KEY}
+    digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode())
+    digest.update(fingerprint_data(data.train).encode())
+    return digest.hexdigest()[:16]

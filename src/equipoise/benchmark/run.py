@@ -1,0 +1,227 @@
+"""One run from settings to `result.json`; interrupted anywhere, the same call goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from equipoise.algorithms.base import Featurizer
+from equipoise.balancer import CausalBalancer
+from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
+from equipoise.benchmark.devices import choose_device
+from equipoise.benchmark.processes import Processes, join_processes
+from equipoise.benchmark.recipes import make_settings
+from equipoise.benchmark.records import Record
+from equipoise.benchmark.run_data import RunData, find_environment, split_for_run
+from equipoise.benchmark.run_directory import RunDescription, RunDirectory
+from equipoise.benchmark.settings import RunSettings
+from equipoise.benchmark.tensorboard import open_curves
+from equipoise.benchmark.training import (
+    Diverged,
+    RunResult,
+    Training,
+    build_algorithm,
+    needs_balancer,
+)
+from equipoise.data import EnvironmentDataset, get_dataset
+
+OWN_FEATURIZER = "own"
+
+
+def train_run(
+    output: str | Path,
+    *,
+    dataset: str | EnvironmentDataset,
+    algorithm: str,
+    test_environment: int | str | None,
+    sampling: str = "balanced",
+    seed: int = 0,
+    profile: str = "domainbed",
+    featurizer: Featurizer | None = None,
+    data_dir: str | Path | None = None,
+    data_seed: int = 0,
+    device: str = "cpu",
+    cache: str | Path | None = None,
+    num_workers: int = 0,
+    tensorboard: bool = False,
+    verbose: bool = False,
+    **settings: Any,
+) -> RunResult:
+    """Train into a directory, or go on with what stands there: `equipoise train` as a call.
+
+    Parameters
+    ----------
+    output : directory of the run; the same call on it goes on, or returns the finished result
+    dataset : a registered name, or a dataset object (see `as_environments` for your own data)
+    test_environment : position or name of the one left out; None trains on all
+    profile : the recipe that says what `settings` do not, "domainbed" or "quick"
+    featurizer : the name of a network, or a module or function ``input_shape -> module``
+    cache : where fitted balancers are shared, by default `.balancers` beside the run
+    num_workers : processes that fetch examples ahead, for slow `__getitem__`
+    settings : any further field of `RunSettings`, for example ``steps=600`` or
+        ``hyperparameters={"lr": 1e-3}``
+    """
+    if featurizer is not None:
+        settings["featurizer"] = featurizer if isinstance(featurizer, str) else OWN_FEATURIZER
+    describe = partial(
+        make_settings,
+        profile,
+        dataset=dataset if isinstance(dataset, str) else type(dataset).__name__,
+        algorithm=algorithm,
+        sampling=sampling,
+        test_environment=test_environment,
+        seed=seed,
+        data_seed=data_seed,
+        **settings,
+    )
+    describe()  # a mistake should be told before anything is downloaded
+    if isinstance(dataset, str):
+        dataset = get_dataset(dataset, data_dir=data_dir, data_seed=data_seed)
+    return execute_run(
+        describe(input_shape=dataset.input_shape),
+        dataset,
+        output,
+        featurizer=None if isinstance(featurizer, str) else featurizer,
+        device=device,
+        cache=cache,
+        num_workers=num_workers,
+        tensorboard=tensorboard,
+        verbose=verbose,
+    )
+
+
+def execute_run(
+    settings: RunSettings,
+    dataset: EnvironmentDataset,
+    output: str | Path,
+    *,
+    featurizer: Featurizer | None = None,
+    device: str = "cpu",
+    cache: str | Path | None = None,
+    num_workers: int = 0,
+    tensorboard: bool = False,
+    save_every: float = 120.0,
+    on_checkpoint: Callable[[Record], None] | None = None,
+    verbose: bool = False,
+) -> RunResult:
+    """Carry out one run in a directory. States are saved at checkpoints and every so many seconds.
+
+    Under `torchrun` all ranks call this; the first alone writes.
+    """
+    settings = replace(
+        settings, test_environment=find_environment(dataset, settings.test_environment)
+    )
+    device = choose_device(device)
+    with join_processes(device) as processes:
+        job = _Job(
+            settings=settings,
+            dataset=dataset,
+            directory=RunDirectory(output),
+            processes=processes,
+            featurizer=featurizer,
+            device=device,
+            cache=choose_cache(Path(output)) if cache is None else Path(cache),
+            num_workers=num_workers,
+            tensorboard=tensorboard,
+            save_every=save_every,
+            on_checkpoint=on_checkpoint,
+            verbose=verbose and processes.is_first,
+        )
+        return job.run_and_write() if processes.is_first else job.run()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """One run in its directory, as one rank sees it."""
+
+    settings: RunSettings
+    dataset: EnvironmentDataset
+    directory: RunDirectory
+    processes: Processes
+    featurizer: Featurizer | None
+    device: str
+    cache: Path
+    num_workers: int
+    tensorboard: bool
+    save_every: float
+    on_checkpoint: Callable[[Record], None] | None
+    verbose: bool
+
+    def run(self) -> RunResult:
+        """Train along with the first rank, writing nothing."""
+        prepared = self._prepare()
+        if isinstance(prepared, RunResult):
+            return prepared
+        for _ in prepared.run():
+            pass
+        return prepared.result()
+
+    def run_and_write(self) -> RunResult:
+        """Train, keep what must not be lost, and end with `result.json`."""
+        with self.directory.locked():
+            prepared = self._prepare()
+            if isinstance(prepared, RunResult):
+                return prepared
+            self.directory.restore_records(prepared.records)
+            try:
+                self._train(prepared)
+            except Diverged as error:
+                raise Diverged(
+                    f"{error}. The states of {self.directory.path} up to its last checkpoint are "
+                    "kept; other settings need another output"
+                ) from error
+            self.directory.finish(prepared.result())
+            return prepared.result()
+
+    def _prepare(self) -> Training | RunResult:
+        """The training as far as it has come, or the result if it has come to the end."""
+        data = split_for_run(self.settings, self.dataset)
+        # Built first: what cannot be trained should not wait for a balancer to say so.
+        algorithm = build_algorithm(self.settings, data, featurizer=self.featurizer)
+        finished = self.processes.share(self._claim() if self.processes.is_first else None)
+        if finished is not None:
+            return finished
+        training = Training(
+            self.settings,
+            data,
+            algorithm,
+            balancer=self._find_balancer(data) if needs_balancer(self.settings, data) else None,
+            device=self.device,
+            num_workers=self.num_workers,
+            processes=self.processes,
+        )
+        saved = self.directory.checkpoints.load() if self.processes.is_first else None
+        state = self.processes.share(saved)
+        if state is not None:
+            training.load_training_state(state)
+        return training
+
+    def _claim(self) -> RunResult | None:
+        self.directory.claim(RunDescription.of(self.settings, self.dataset))
+        return self.directory.load_result()
+
+    def _find_balancer(self, data: RunData) -> CausalBalancer:
+        """The first rank fits it if nobody has; the others then find it saved."""
+        if not self.processes.is_first:
+            self.processes.share(None)
+        balancer = obtain_balancer(self.settings, data, self.cache, verbose=self.verbose)
+        if self.processes.is_first:
+            self.processes.share(None)
+        return balancer
+
+    def _train(self, training: Training) -> None:
+        curves_path = self.directory.path / "tensorboard"
+        first_step, saved = training.n_steps, time.monotonic()
+        with open_curves(curves_path, first_step=first_step, enabled=self.tensorboard) as curves:
+            for _ in training.run(verbose=self.verbose):
+                if training.at_checkpoint or time.monotonic() - saved > self.save_every:
+                    self.directory.keep(training)
+                    saved = time.monotonic()
+                if training.at_checkpoint and curves is not None:
+                    curves.add(training.records[-1])
+                if training.at_checkpoint and self.on_checkpoint is not None:
+                    self.on_checkpoint(training.records[-1])

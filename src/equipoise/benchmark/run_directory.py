@@ -1,0 +1,180 @@
+"""The output directory of a run: what it holds, and how it stays whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.benchmark.checkpoints import Checkpoints, write_tensors
+from equipoise.benchmark.fingerprint import fingerprint_data
+from equipoise.benchmark.locks import Locked, hold_lock
+from equipoise.benchmark.records import Record
+from equipoise.benchmark.selection import SELECTIONS
+from equipoise.benchmark.settings import RunSettings
+from equipoise.benchmark.training import RunResult, Training
+from equipoise.data import EnvironmentDataset
+from equipoise.files import write_json, write_whole
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """What a run is about: enough to bring its model back without the data."""
+
+    settings: RunSettings
+    data: str  # fingerprint
+    input_shape: tuple[int, ...]
+    label_names: tuple[str, ...]
+    environment_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, settings: RunSettings, dataset: EnvironmentDataset) -> RunDescription:
+        """Describe a run on this dataset."""
+        return cls(
+            settings,
+            fingerprint_data(dataset),
+            tuple(dataset.input_shape),
+            tuple(dataset.label_names),
+            tuple(dataset.environment_names),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for `settings.json`."""
+        return {
+            "settings": self.settings.to_json(),
+            "data": self.data,
+            "input_shape": list(self.input_shape),
+            "label_names": list(self.label_names),
+            "environment_names": list(self.environment_names),
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> RunDescription:
+        """A description from what `to_json` gave."""
+        return cls(
+            RunSettings.from_json(values["settings"]),
+            values["data"],
+            tuple(values["input_shape"]),
+            tuple(values["label_names"]),
+            tuple(values["environment_names"]),
+        )
+
+
+class RunDirectory:
+    """settings.json, records.jsonl, checkpoints/, best/ and at the end result.json.
+
+    Everything but the records is written whole. A checkpoint's state holds all records up to
+    it, so that `records.jsonl` can be made right again whatever was cut off.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.settings = self.path / "settings.json"
+        self.records = self.path / "records.jsonl"
+        self.result = self.path / "result.json"
+        self.checkpoints = Checkpoints(self.path / "checkpoints")
+
+    def best(self, selection: str) -> Path:
+        """The weights at the checkpoint that this rule selects."""
+        return self.path / "best" / f"{selection}.safetensors"
+
+    def kept_selections(self) -> list[str]:
+        """The rules for which weights are there."""
+        return [name for name in SELECTIONS if self.best(name).is_file()]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Refuse a second process on the same directory."""
+        try:
+            with hold_lock(self.path / ".lock"):
+                yield
+        except Locked as owner:
+            raise ValueError(
+                f"process {owner} is training in {self.path}; wait for it, end it, or choose "
+                "another output"
+            ) from None
+
+    # --- what is in it -------------------------------------------------------------------------
+
+    def describe(self) -> RunDescription:
+        """What the run in this directory is about."""
+        if not self.settings.is_file():
+            raise ValueError(f"{self.path} holds no run: there is no settings.json")
+        try:
+            return RunDescription.from_json(json.loads(self.settings.read_text()))
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(f"{self.settings} is damaged ({error!r})") from error
+
+    def claim(self, description: RunDescription) -> None:
+        """Begin the run here, or make sure that the one begun here is the same."""
+        if not self.settings.is_file():
+            write_json(self.settings, description.to_json())
+            return
+        found, wanted = self.describe(), description
+        before, now = found.settings.to_json(), wanted.settings.to_json()
+        changed = [
+            f"{name} was {before[name]!r}, now {now[name]!r}"
+            for name in now
+            if before[name] != now[name]
+        ]
+        if not changed and found.data != wanted.data:
+            changed = ["the data have changed"]
+        if changed:
+            raise ValueError(
+                f"{self.path} holds a run with other settings: {'; '.join(changed)}. Choose "
+                "another output, or delete that run"
+            )
+
+    def load_result(self) -> RunResult | None:
+        """The result of a run that is finished, else None."""
+        if not self.result.is_file():
+            return None
+        settings = self.describe().settings
+        records = tuple(self.load_records())
+        names = json.loads(self.result.read_text())["selections"]
+        selected = {name: SELECTIONS[name]().select(records) for name in names}
+        return RunResult(settings, records, selected)
+
+    def load_records(self) -> list[Record]:
+        """All records so far; a last line that was cut off does not count."""
+        if not self.records.is_file():
+            return []
+        lines = self.records.read_text().split("\n")[:-1]
+        return [Record.from_json(json.loads(line)) for line in lines]
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def restore_records(self, records: Sequence[Record]) -> None:
+        """Make `records.jsonl` say what the state says from which the run goes on."""
+        with write_whole(self.records) as temporary:
+            temporary.write_text("".join(_line(record) for record in records))
+
+    def keep(self, training: Training) -> None:
+        """Save the state; after an evaluation also its record and what it is best for.
+
+        The state comes after the best weights: cut off in between, the run goes on from the
+        state before and writes the same weights again.
+        """
+        if training.at_checkpoint:
+            for name, record in training.result().selected.items():
+                if record is training.records[-1]:
+                    facts = {"selection": name, "step": record.step}
+                    write_tensors(self.best(name), training.weights(), facts)
+        self.checkpoints.save(training.training_state(), training.n_steps)
+        if training.at_checkpoint:
+            with self.records.open("a") as file:
+                file.write(_line(training.records[-1]))
+                file.flush()
+                os.fsync(file.fileno())
+
+    def finish(self, result: RunResult) -> None:
+        """Write `result.json`: the run is complete."""
+        write_json(self.result, result.to_json())
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record.to_json()) + "\n"
