@@ -90,7 +90,7 @@ def match_scores(
     recalls: list[float] = []
     places = [order[where[order] == environment] for environment in np.unique(where)]
     spaces = (Environment(search, source, rows, codes, portions) for rows in places if len(rows))
-    with threadpool_limits(limits=1 if jobs > 1 else None):
+    with threadpool_limits(1, user_api="blas"):  # blocks are too small to share; n_jobs is for that
         for space in spaces:
             found = Parallel(n_jobs=n_jobs, prefer="threads", max_nbytes=None)(
                 delayed(_match)(space, int(label), reuse_max, limit) for label in space.present

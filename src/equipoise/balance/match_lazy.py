@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from equipoise.balance.distances import FloatArray, IntArray, get_metric
 from equipoise.balance.engines.choice import Search
@@ -69,6 +70,7 @@ class LazyMatches:
         self._cache: OrderedDict[int, Stratum] = OrderedDict()
         self._cached_rows = 0
         self._lock = threading.Lock()
+        self._blas = ThreadpoolController()
 
     @property
     def metric(self) -> str:
@@ -106,9 +108,10 @@ class LazyMatches:
         order = np.argsort(stratum, kind="stable")
         cuts = np.flatnonzero(np.diff(stratum[order])) + 1
         tasks = [part for part in np.split(order, cuts) if len(part) and stratum[part[0]] >= 0]
-        found = Parallel(n_jobs=self._n_jobs, require="sharedmem", batch_size=16)(
-            delayed(self._nearest)(int(stratum[part[0]]), who[part]) for part in tasks
-        )
+        with self._blas.limit(limits=1, user_api="blas"):
+            found = Parallel(n_jobs=self._n_jobs, require="sharedmem", batch_size=16)(
+                delayed(self._nearest)(int(stratum[part[0]]), who[part]) for part in tasks
+            )
         for part, nearest in zip(tasks, found, strict=True):
             result.put(part, nearest)
         if self._caliper is not None:

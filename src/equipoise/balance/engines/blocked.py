@@ -191,11 +191,13 @@ class NumpyBlocks:
         return np.asarray(np.argpartition(self._flat(), k - 1, axis=1)[:, :k])
 
     def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]:
-        """Rows and columns of all values up to the limit of their row, in order."""
-        width = self._least.shape[1]
-        rows, groups = np.divmod(np.flatnonzero(self._least <= limit[:, None]), width)
-        near = self._values[rows, :, groups] <= limit[rows, None]
-        which, member = np.nonzero(near)
-        rows, columns = rows[which], member * width + groups[which]
-        order = np.lexsort((columns, rows))
-        return rows[order], columns[order]
+        """Rows, in order, and columns of all values up to the limit of their row."""
+        near_groups = self._least <= limit[:, None]
+        if np.count_nonzero(near_groups) * PADDING > near_groups.size:
+            flat = self._flat()
+            rows, columns = np.divmod(np.flatnonzero(flat <= limit[:, None]), flat.shape[1])
+            return np.asarray(rows), np.asarray(columns)
+        width = near_groups.shape[1]
+        rows, groups = np.divmod(np.flatnonzero(near_groups), width)
+        which, member = np.nonzero(self._values[rows, :, groups] <= limit[rows, None])
+        return rows[which], member * width + groups[which]

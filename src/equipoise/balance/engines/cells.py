@@ -145,11 +145,9 @@ class CellsEngine:
     def _sift(
         self, rows: IntArray, places: IntArray, values: Float32Array, sizes: FloatArray, k: int
     ) -> tuple[IntArray, IntArray]:
-        """Drop what the k-th best value of each row rules out; order by (row, place)."""
+        """Drop what the k-th best value of each row rules out; put the rest in order of row."""
         order = np.lexsort((values, rows))
         rows, places, values = rows[order], places[order], values[order]
         starts = np.searchsorted(rows, np.arange(len(sizes)))
         kept = values <= self._raise(sizes, values[starts + k - 1])[rows]
-        rows, places = rows[kept], places[kept]
-        order = np.lexsort((places, rows))
-        return rows[order], places[order]
+        return rows[kept], places[kept]

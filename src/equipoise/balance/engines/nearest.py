@@ -16,6 +16,9 @@ from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
 _ENTRIES_AT_ONCE = 1 << 18  # pairs · labels: what is measured together stays in cache
 
 
+_BEHIND = np.iinfo(np.int64).max
+
+
 @dataclass(frozen=True)
 class Nearest:
     """The k nearest candidates of each anchor; where there are fewer than k, −1 at distance inf."""
@@ -64,19 +67,26 @@ def rank_table(
 def first_k(distances: FloatArray, positions: IntArray, k: int) -> Nearest:
     """The first k of each row by (distance, position); −1 stands behind everything."""
     n, width = distances.shape
-    last = np.where(positions < 0, np.iinfo(np.int64).max, positions)
     if k == 1:
         best = distances.min(axis=1)
-        position = np.where(distances == best[:, None], last, np.iinfo(np.int64).max).min(axis=1)
-        position[position == np.iinfo(np.int64).max] = -1
+        last = np.where(positions < 0, _BEHIND, positions)
+        position = np.where(distances == best[:, None], last, _BEHIND).min(axis=1)
+        position[position == _BEHIND] = -1
         return Nearest(best[:, None], position[:, None])
-    by_position = np.argsort(last, axis=1)
-    ordered = np.take_along_axis(distances, by_position, axis=1)
-    by_distance = np.argsort(ordered, axis=1, kind="stable")[:, :k]
-    chosen = np.take_along_axis(by_position, by_distance, axis=1)
     result = Nearest.empty(n, k)
-    result.distances[:, : min(k, width)] = np.take_along_axis(distances, chosen, axis=1)
-    result.positions[:, : min(k, width)] = np.take_along_axis(positions, chosen, axis=1)
+    order = np.argsort(distances, axis=1)[:, : k + 1]
+    ordered = np.take_along_axis(distances, order, axis=1)
+    tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    kept = slice(0, min(k, width))
+    result.distances[:, kept] = ordered[:, kept]
+    result.positions[:, kept] = np.take_along_axis(positions, order[:, kept], axis=1)
+    if len(tied):
+        last = np.where(positions[tied] < 0, _BEHIND, positions[tied])
+        by_position = np.argsort(last, axis=1)
+        ordered = np.take_along_axis(distances[tied], by_position, axis=1)
+        by_distance = np.argsort(ordered, axis=1, kind="stable")[:, :k]
+        chosen = np.take_along_axis(by_position, by_distance, axis=1)
+        result.positions[tied, kept] = np.take_along_axis(positions[tied], chosen, axis=1)
     return result
 
 
@@ -88,29 +98,18 @@ def rank_pairs(
     positions: IntArray,
     k: int,
 ) -> Nearest:
-    """Rank shortlists of unequal length, given as pairs in order of (row, position).
+    """Rank shortlists of unequal length, given as pairs in order of row.
 
-    Every anchor must have at least one pair.
+    Anchors with shortlists of about the same length are ranked together.
     """
-    distances = np.empty(len(rows))
-    step = max(1, _ENTRIES_AT_ONCE // candidates.log.shape[1])
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        distances[part] = metric.distance(
-            anchors.take(rows[part]), candidates.take(positions[part])
-        )
-    starts = np.searchsorted(rows, np.arange(len(anchors)))
     result = Nearest.empty(len(anchors), k)
-    if k == 1:  # positions increase along a row, so the first of the least is the answer
-        least = np.minimum.reduceat(distances, starts)
-        hits = np.flatnonzero(distances == least[rows])
-        hits = hits[np.searchsorted(rows[hits], np.arange(len(anchors)))]
-        result.distances[:, 0], result.positions[:, 0] = least, positions[hits]
-        return result
-    order = np.lexsort((positions, distances, rows))
-    positions, distances = positions[order], distances[order]
-    rank = np.arange(len(rows)) - starts[rows]
-    kept = rank < k
-    result.distances[rows[kept], rank[kept]] = distances[kept]
-    result.positions[rows[kept], rank[kept]] = positions[kept]
+    counts = np.bincount(rows, minlength=len(anchors))
+    starts = np.cumsum(counts) - counts
+    size = np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
+    for each in np.unique(size):
+        which = np.flatnonzero(size == each)
+        column = np.arange(counts[which].max())
+        places = np.minimum(starts[which, None] + column, len(positions) - 1)
+        table = np.where(column < counts[which, None], positions[places], -1)
+        result.put(which, rank_table(metric, anchors.take(which), candidates, table, k))
     return result

@@ -49,7 +49,7 @@ class TorchBlocks:
         return np.asarray(places.cpu().numpy(), dtype=np.int64)
 
     def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]:
-        """Rows and columns of all values up to the limit of their row, in order."""
+        """Rows, in order, and columns of all values up to the limit of their row."""
         near = self._values <= torch.from_numpy(limit).to(self._device)[:, None]
         rows, columns = near.nonzero(as_tuple=True)
         return rows.cpu().numpy(), columns.cpu().numpy()
