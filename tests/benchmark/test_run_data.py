@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from equipoise.benchmark import split_for_run
+from equipoise.data import ArrayEnvironments
+
+from .tiny import make_data, make_settings
+
+
+def test_training_reaches_only_train_parts_of_training_environments():
+    dataset = make_data()
+    data = split_for_run(make_settings(), dataset)
+    assert data.test_environment == 2
+    assert set(data.train.environments) == set(data.held_out.environments) == {0, 1}
+    assert not set(data.train.indices) & set(data.held_out.indices)
+
+
+def test_parts_are_everything_once():
+    dataset = make_data()
+    data = split_for_run(make_settings(), dataset)
+    parts = np.concatenate([*data.train_parts, *data.held_out_parts])
+    assert np.array_equal(np.sort(parts), np.arange(len(dataset)))
+
+
+def test_the_split_depends_on_the_data_seed_alone():
+    dataset = make_data()
+    rows = [
+        split_for_run(make_settings(**changes), dataset).train.indices
+        for changes in ({}, {"seed": 5}, {"data_seed": 5})
+    ]
+    assert np.array_equal(rows[0], rows[1])
+    assert not np.array_equal(rows[0], rows[2])
+
+
+@pytest.mark.parametrize(("wanted", "position"), [("south", 2), (0, 0), ("1", 1), (None, None)])
+def test_an_environment_is_found_by_name_or_position(wanted, position):
+    data = split_for_run(make_settings(test_environment=wanted), make_data())
+    assert data.test_environment == position
+
+
+@pytest.mark.parametrize("wanted", [3, -1, "west", "7"])
+def test_an_environment_that_is_not_there_is_refused(wanted):
+    with pytest.raises(ValueError, match=r"choose one of 0 \(east\), 1 \(north\), 2 \(south\)"):
+        split_for_run(make_settings(test_environment=wanted), make_data())
+
+
+def test_an_environment_too_small_to_hold_out_is_refused():
+    data = ArrayEnvironments(np.zeros((12, 2)), [0, 1] * 6, [0] * 10 + [1] * 2)
+    with pytest.raises(ValueError, match=r"'1' has 2 examples to train on and 0 held out"):
+        split_for_run(make_settings(test_environment=0), data)
+
+
+def test_a_single_environment_cannot_be_the_test_environment():
+    data = ArrayEnvironments(np.zeros((10, 2)), [0, 1] * 5, [0] * 10)
+    with pytest.raises(ValueError, match="nothing to train on"):
+        split_for_run(make_settings(test_environment=0), data)

@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+
+from equipoise.benchmark import fit_balancer, split_for_run
+from equipoise.benchmark.sampling import (
+    ClassBalancedBatches,
+    RandomBatches,
+    examples_per_environment,
+    make_batches,
+)
+from equipoise.benchmark.settings import SAMPLINGS
+
+from .tiny import make_data, make_settings
+
+
+@pytest.fixture(scope="module")
+def data():
+    return split_for_run(make_settings(), make_data())
+
+
+@pytest.fixture(scope="module")
+def balancer(data):
+    return fit_balancer(make_settings(), data)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_any_step_can_be_drawn_without_those_before_it(sampling, data, balancer):
+    settings = make_settings(sampling=sampling)
+    in_turn = make_batches(settings, data, balancer=balancer)
+    drawn = [in_turn.draw(step) for step in range(90)]
+    for step in (89, 3, 40, 41):
+        fresh = make_batches(settings, data, balancer=balancer)
+        for one, other in zip(fresh.draw(step), drawn[step], strict=True):
+            assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_a_batch_holds_each_training_environment_apart(sampling, data, balancer):
+    batches = make_batches(make_settings(sampling=sampling), data, balancer=balancer)
+    for step in range(30):
+        parts = batches.draw(step)
+        assert [set(data.train.environments[part]) for part in parts] == [{0}, {1}]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_two_ranks_together_see_the_batch_of_one_process(sampling, data, balancer):
+    settings = make_settings(sampling=sampling)
+    alone = make_batches(settings, data, balancer=balancer)
+    ranks = [
+        make_batches(settings, data, balancer=balancer, num_replicas=2, rank=r) for r in (0, 1)
+    ]
+    for step in range(30):
+        shares = zip(*(rank.draw(step) for rank in ranks), strict=True)
+        for whole, (first, second) in zip(alone.draw(step), shares, strict=True):
+            assert sorted(whole) == sorted([*first, *second])
+
+
+def test_random_batches_show_every_example_once_before_any_twice():
+    environments = np.array([0] * 10 + [1] * 7)
+    batches = RandomBatches(environments, 5, seed=0)
+    seen = np.concatenate([batches.draw(step)[1] for step in range(7)])  # five times round
+    for start in range(0, 35, 7):
+        assert sorted(seen[start : start + 7]) == list(range(10, 17))
+
+
+def test_a_batch_larger_than_an_environment_goes_round_it():
+    batches = RandomBatches(np.array([0, 0, 0]), 7, seed=0)
+    assert np.bincount(batches.draw(0)[0]).tolist() in ([3, 2, 2], [2, 3, 2], [2, 2, 3])
+
+
+def test_class_balanced_batches_show_every_label_alike():
+    labels = np.array([0] * 96 + [1] * 4)
+    batches = ClassBalancedBatches(labels, np.zeros(100, dtype=np.int64), 50, seed=0)
+    drawn = np.concatenate([batches.draw(step)[0] for step in range(40)])
+    assert abs(labels[drawn].mean() - 0.5) < 0.05
+    assert set(drawn[labels[drawn] == 1]) == {96, 97, 98, 99}
+
+
+def test_random_and_balanced_batches_are_of_one_size(data, balancer):
+    sizes = {
+        sampling: [len(part) for part in _draw(make_settings(sampling=sampling), data, balancer)]
+        for sampling in SAMPLINGS
+    }
+    assert sizes["random"] == [8 * 3, 8 * 3]
+    assert sizes["random"] == sizes["class-balanced"] == sizes["balanced"]
+
+
+def test_a_batch_size_that_is_given_counts(data, balancer):
+    settings = make_settings(hyperparameters={"batch_size": 30}, anchors_per_environment=None)
+    assert examples_per_environment(settings, 3) == 30
+    balanced = make_settings(
+        sampling="balanced", hyperparameters={"batch_size": 30}, anchors_per_environment=None
+    )
+    assert [len(part) for part in _draw(balanced, data, balancer)] == [30, 30]
+
+
+def _draw(settings, data, balancer):
+    return make_batches(settings, data, balancer=balancer).draw(0)
+
+
+def test_balanced_batches_need_a_balancer_of_this_data(data, balancer):
+    settings = make_settings(sampling="balanced")
+    with pytest.raises(ValueError, match="needs a fitted CausalBalancer"):
+        make_batches(settings, data)
+    other = split_for_run(settings, make_data(n=300))
+    with pytest.raises(ValueError, match=r"fitted on 320 examples.*have 160"):
+        make_batches(settings, other, balancer=balancer)
+
+
+def test_oracle_batches_need_the_covariate():
+    dataset = make_data()
+    dataset.covariate = None
+    settings = make_settings(sampling="oracle")
+    with pytest.raises(ValueError, match="needs the true covariate"):
+        make_batches(settings, split_for_run(settings, dataset))
+
+
+def test_more_ranks_than_examples_are_refused(data):
+    settings = make_settings(hyperparameters={"batch_size": 2})
+    with pytest.raises(ValueError, match="too few for 3 processes"):
+        make_batches(settings, data, num_replicas=3)
