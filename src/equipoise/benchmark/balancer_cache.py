@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 from rich.console import Console
+from safetensors import SafetensorError
 
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.fingerprint import fingerprint_data
@@ -50,16 +51,25 @@ def obtain_balancer(
             except ValueError as error:
                 warnings.warn(f"{error}. It is fitted again", stacklevel=2)
         try:
-            balancer.fit(data.train, checkpoint=unfinished)
-        except ValueError as error:
-            if str(unfinished) not in str(error):
-                raise
-            warnings.warn(f"{error}. The fit starts over", stacklevel=2)
-            unfinished.unlink()
-            balancer.fit(data.train, checkpoint=unfinished)
-        balancer.save(path)
+            _fit(balancer, data, unfinished)
+            balancer.save(path)
+        except SafetensorError as error:
+            raise OSError(
+                f"{path} could not be written ({error}). Make room and give the same command again"
+            ) from error
         unfinished.unlink(missing_ok=True)
         return balancer
+
+
+def _fit(balancer: CausalBalancer, data: RunData, unfinished: Path) -> None:
+    try:
+        balancer.fit(data.train, checkpoint=unfinished)
+    except ValueError as error:
+        if str(unfinished) not in str(error):
+            raise
+        warnings.warn(f"{error}. The fit starts over", stacklevel=3)
+        unfinished.unlink()
+        balancer.fit(data.train, checkpoint=unfinished)
 
 
 def balancer_key(balancer: CausalBalancer, data: RunData) -> str:

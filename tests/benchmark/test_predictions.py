@@ -1,0 +1,119 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from equipoise.benchmark import execute_run, load_run
+from equipoise.benchmark.predictions import predict_table, read_examples, write_predictions
+
+from .tiny import make_data, make_settings
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "run"
+    execute_run(make_settings(weight_average=0.9), make_data(), path)
+    return path
+
+
+@pytest.fixture
+def x():
+    return np.asarray(make_data().fetch(np.arange(5)))
+
+
+def test_a_model_comes_back_at_the_checkpoint_that_was_chosen(path):
+    trained = load_run(path)
+    assert trained.selection == "train-domain"
+    assert load_run(path, selection="test-domain").step == 12
+    with pytest.raises(ValueError, match="Did you mean 'train-domain'"):
+        load_run(path, selection="traindomain")
+
+
+def test_probabilities_add_up_and_the_label_is_the_most_probable(path, x):
+    trained = load_run(path)
+    probabilities = trained.predict_proba(x)
+    assert probabilities.shape == (5, 3)
+    assert np.allclose(probabilities.sum(axis=1), 1)
+    assert np.array_equal(trained.predict(x), probabilities.argmax(axis=1))
+
+
+def test_arrays_tensors_and_frames_are_the_same_to_a_model(path, x):
+    trained = load_run(path)
+    expected = trained.predict_proba(x)
+    for same in (torch.from_numpy(x), pd.DataFrame(x), x.tolist(), make_data().subset(range(5))):
+        assert np.allclose(trained.predict_proba(same), expected)
+
+
+def test_examples_of_another_shape_are_refused(path):
+    with pytest.raises(ValueError, match=r"the shape \(4,\), the model was trained on \(6,\)"):
+        load_run(path).predict(np.zeros((2, 4)))
+
+
+def test_a_directory_without_a_run_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no run"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "csv", "parquet", "folder"])
+def test_examples_are_read_from_what_people_have(tmp_path, x, kind):
+    target = tmp_path / f"x.{kind}"
+    if kind == "npy":
+        np.save(target, x)
+    elif kind == "npz":
+        np.savez(target, x=x, y=np.arange(5))
+    elif kind == "folder":
+        target.mkdir()
+        for row in range(5):
+            np.save(target / f"{row}.npy", x[row])
+    else:
+        frame = pd.DataFrame(x, columns=[f"f{i}" for i in range(6)])
+        frame.to_csv(target, index=False) if kind == "csv" else frame.to_parquet(target)
+    found = read_examples(target)
+    assert np.allclose(found.x, x)
+    assert len(found.names) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.txt", b"", "unknown kind of input '.txt'"),
+        ("x.npy", b"nonsense", "cannot be read"),
+        ("x.csv", b"a,b\n1,two\n", "cannot be read"),
+        ("none.npy", None, "there is no input"),
+    ],
+)
+def test_what_cannot_be_read_is_told(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_examples(tmp_path / name)
+
+
+def test_an_npz_of_several_arrays_asks_which(tmp_path, x):
+    np.savez(tmp_path / "x.npz", a=x, b=x + 1)
+    with pytest.raises(ValueError, match="arrays a, b; say which with key"):
+        read_examples(tmp_path / "x.npz")
+    assert np.array_equal(read_examples(tmp_path / "x.npz", "b").x, x + 1)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
+def test_predictions_are_written_as_they_are(path, tmp_path, x, ending):
+    np.save(tmp_path / "x.npy", x)
+    trained = load_run(path)
+    table = predict_table(trained, read_examples(tmp_path / "x.npy"))
+    target = tmp_path / f"labels{ending}"
+    write_predictions(table, target)
+    if ending == ".npz":
+        written = np.load(target)
+        labels, probabilities = written["label"], written["probabilities"]
+    else:
+        frame = pd.read_csv(target) if ending == ".csv" else pd.read_parquet(target)
+        labels = frame["label"].astype(str)
+        probabilities = frame[["p(0)", "p(1)", "p(2)"]].to_numpy()
+    assert np.allclose(probabilities, trained.predict_proba(x))
+    assert list(labels) == [trained.label_names[code] for code in trained.predict(x)]
+
+
+def test_an_unknown_kind_of_output_is_refused(path, tmp_path, x):
+    with pytest.raises(ValueError, match=r"Known: \.csv, \.parquet, \.npz"):
+        write_predictions(pd.DataFrame(), tmp_path / "labels.xls")

@@ -1,0 +1,212 @@
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from equipoise.algorithms import ERM
+from equipoise.benchmark import RunSettings, execute_run, load_run, split_for_run, train, train_run
+from equipoise.benchmark.checkpoints import Checkpoints
+from equipoise.benchmark.locks import hold_lock
+from equipoise.benchmark.training import Diverged
+
+from .tiny import make_data, make_settings
+
+FILES = ("records.jsonl", "result.json", "best/train-domain.safetensors")
+
+
+class Stop(Exception):
+    """Stands for whatever ends a process."""
+
+
+def run(path, **changes):
+    return execute_run(make_settings(weight_average=0.9, **changes), make_data(), path)
+
+
+def stop_at(path, step, **changes):
+    def stop(record):
+        if record.step == step:
+            raise Stop
+
+    settings = make_settings(weight_average=0.9, **changes)
+    with pytest.raises(Stop):
+        execute_run(settings, make_data(), path, on_checkpoint=stop)
+
+
+def assert_same_files(one, other):
+    for name in (*FILES, "checkpoints/step-000000012.safetensors"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def test_a_run_in_a_directory_is_the_run_without_one(tmp_path):
+    assert run(tmp_path / "run") == _as_in_directory(
+        train(make_settings(weight_average=0.9), make_data())
+    )
+
+
+def _as_in_directory(result):
+    values = {**result.settings.to_json(), "test_environment": 2}
+    return type(result)(RunSettings.from_json(values), result.records, result.selected)
+
+
+def test_the_result_names_settings_and_choices(tmp_path):
+    result = run(tmp_path / "run")
+    written = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert RunSettings.from_json(written["settings"]) == result.settings
+    chosen = written["selections"]["train-domain"]
+    record = result.selected["train-domain"]
+    assert (chosen["step"], chosen["ood_accuracy"]) == (record.step, record.ood_accuracy)
+    lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [4, 8, 12]
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    first = run(tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.unlink()
+    assert run(tmp_path / "run") == first
+    assert not list((tmp_path / "run" / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("step", [4, 8])
+def test_an_interrupted_run_ends_with_the_same_bits(tmp_path, step):
+    run(tmp_path / "whole")
+    stop_at(tmp_path / "cut", step)
+    assert run(tmp_path / "cut").records[-1].step == 12
+    assert_same_files(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_records_cut_off_in_a_line_or_too_many_are_put_right(tmp_path):
+    run(tmp_path / "whole")
+    stop_at(tmp_path / "cut", 8)
+    records = tmp_path / "cut" / "records.jsonl"
+    records.write_text(records.read_text() + '{"step": 12, "los')
+    run(tmp_path / "cut")
+    assert_same_files(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_a_damaged_checkpoint_costs_some_steps_and_no_bits(tmp_path):
+    run(tmp_path / "whole")
+    stop_at(tmp_path / "cut", 8)
+    Checkpoints(tmp_path / "cut" / "checkpoints").paths()[0].write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="Going on from the state before it"):
+        run(tmp_path / "cut")
+    assert_same_files(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_states_between_checkpoints_do_not_change_the_end(tmp_path):
+    run(tmp_path / "whole")
+    settings = make_settings(weight_average=0.9)
+    execute_run(settings, make_data(), tmp_path / "often", save_every=0.0)
+    assert_same_files(tmp_path / "whole", tmp_path / "often")
+
+
+def test_other_settings_on_the_same_directory_are_refused(tmp_path):
+    run(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"seed was 0, now 1\. Choose another output"):
+        run(tmp_path / "run", seed=1)
+
+
+def test_other_data_on_the_same_directory_are_refused(tmp_path):
+    run(tmp_path / "run")
+    with pytest.raises(ValueError, match="the data have changed"):
+        execute_run(make_settings(weight_average=0.9), make_data(seed=1), tmp_path / "run")
+
+
+def test_a_second_process_on_the_same_directory_is_refused(tmp_path):
+    with (
+        hold_lock(tmp_path / "run" / ".lock"),
+        pytest.raises(ValueError, match=r"process \d+ is training in"),
+    ):
+        run(tmp_path / "run")
+
+
+def test_a_diverging_run_keeps_its_last_good_state(tmp_path, monkeypatch):
+    update = ERM.update
+
+    def explode(self, batches):
+        return {"loss": float("nan")} if self.steps == 9 else update(self, batches)
+
+    monkeypatch.setattr(ERM, "update", explode)
+    with pytest.raises(Diverged, match=r"nan at step 9\..*up to its last checkpoint are kept"):
+        run(tmp_path / "run")
+    monkeypatch.undo()
+    assert Checkpoints(tmp_path / "run" / "checkpoints").load().values["n_steps"] == 8
+    run(tmp_path / "whole")
+    run(tmp_path / "run")  # the cause removed, it goes on
+    assert_same_files(tmp_path / "whole", tmp_path / "run")
+
+
+FULL_DISK = """
+import resource, signal, sys
+from benchmark.tiny import make_data, make_settings
+from equipoise.benchmark import execute_run
+
+def shrink(record):
+    if record.step == 4:  # from now on no file may grow beyond 20 kB
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    execute_run(make_settings(weight_average=0.9), make_data(), sys.argv[1], on_checkpoint=shrink)
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_told_and_leaves_the_last_state_intact(tmp_path):
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    tests = str(Path(__file__).parents[1])
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": tests},
+        check=True,
+    )
+    assert "could not be written" in ended.stdout
+    assert "Make room and give the same command again" in ended.stdout
+    assert not list((tmp_path / "run").rglob("*.part"))
+    run(tmp_path / "whole")
+    run(tmp_path / "run")
+    assert_same_files(tmp_path / "whole", tmp_path / "run")
+
+
+def test_mistakes_are_told_before_a_balancer_is_fitted(tmp_path, monkeypatch):
+    monkeypatch.delattr("equipoise.benchmark.run.obtain_balancer")
+    dataset = make_data()
+    two = dataset.subset(np.flatnonzero(dataset.environments > 0))
+    two.environments, two.environment_names = two.environments - 1, ("north", "south")
+    with pytest.raises(ValueError, match="needs at least 2"):
+        execute_run(make_settings(algorithm="VREx", selections=None), two, tmp_path)
+
+
+def test_the_call_trains_on_a_users_own_arrays_with_an_own_network(tmp_path):
+    def network(input_shape):
+        return torch.nn.Sequential(torch.nn.Linear(input_shape[0], 7), torch.nn.ReLU())
+
+    dataset = make_data()
+    result = train_run(
+        tmp_path / "run",
+        dataset=dataset,
+        algorithm="CORAL",
+        test_environment="south",
+        profile="quick",
+        featurizer=network,
+        steps=6,
+        checkpoint_every=3,
+        balancer={"max_steps": 10},
+        hyperparameters={"mmd_gamma": 0.5},
+    )
+    assert result.settings.hyperparameters["mmd_gamma"] == 0.5
+    with pytest.raises(ValueError, match="give it as featurizer"):
+        load_run(tmp_path / "run")
+    trained = load_run(tmp_path / "run", featurizer=network, selection="test-domain")
+    held_out = split_for_run(result.settings, dataset).held_out_parts[2]
+    right = trained.predict(dataset.subset(held_out)) == dataset.labels[held_out]
+    assert right.mean() == pytest.approx(result.records[-1].ood_held_out_accuracy)
