@@ -205,11 +205,11 @@ class CausalBalancer:
     def _check_codes(self) -> None:
         n_labels, n_environments = len(self.classes_), len(self.environments_)
         if n_labels < 2:
-            raise ValueError(f"balancing needs two labels or more, y has only {self.classes_[0]!r}")
+            raise ValueError(f"balancing needs two labels or more, y has only {self.classes_.tolist()[0]!r}")
         if n_environments < 2:
             raise ValueError(
                 "Z can be told apart from the label only by its change between environments: "
-                f"two or more are needed, environments has only {self.environments_[0]!r}"
+                f"two or more are needed, environments has only {self.environments_.tolist()[0]!r}"
             )
         pairs = np.unique(np.stack([self._labels, self._environments]), axis=1)
         seen = np.bincount(pairs[0], minlength=n_labels)
@@ -443,7 +443,7 @@ def _codes_of(kind: str, values: NDArray, known: NDArray) -> Ints:
     unknown = known[codes] != values
     if unknown.any():
         raise ValueError(
-            f"{kind} {values[unknown][0]!r} was not seen when fitting; known: {known.tolist()}"
+            f"{kind} {values[unknown].tolist()[0]!r} was not seen when fitting; known: {known.tolist()}"
         )
     return codes.astype(np.int64)
 

@@ -19,6 +19,10 @@ from equipoise.progress import track
 
 Ints = NDArray[np.int64]
 
+# The noise of p(x|z,y) for feature vectors, as a share of each feature's deviation. With 1, as
+# for the many pixels of an image, a handful of features is not worth a latent dimension.
+FEATURE_NOISE = 0.3
+
 
 @dataclass(frozen=True)
 class FitSettings:
@@ -137,7 +141,8 @@ class _Fit:
             x = self.source.fetch(training).to(self.device)
             model.x_shift = x.mean(0)
             deviation = x.std(0)
-            model.x_scale = torch.where(deviation > 1e-12, 1.0 / deviation, torch.ones(()))
+            constant = deviation <= 1e-12 * (1.0 + model.x_shift.abs())
+            model.x_scale = torch.where(constant, 0.0, 1.0 / (FEATURE_NOISE * deviation))
 
     @property
     def done(self) -> bool:

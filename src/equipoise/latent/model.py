@@ -104,7 +104,7 @@ class LatentCovariateModel(nn.Module):
             )
             self.decoder = decoder or MLPDecoder(input_shape, n_labels, latent_dim, hidden)
         self.prior = family(n_labels, n_environments, latent_dim)
-        # Feature vectors are standardised, as the noise of p(x|z,y) has unit variance.
+        # Feature vectors are brought to the scale on which the noise has unit variance.
         self.register_buffer("x_shift", torch.zeros(()))
         self.register_buffer("x_scale", torch.ones(()))
         counts = torch.zeros(n_environments, n_labels, dtype=torch.float64)
@@ -132,7 +132,8 @@ class LatentCovariateModel(nn.Module):
 
     def decode(self, z: Tensor, y: Tensor) -> Tensor:
         """The mean of p(x|z,y), on the scale of the data."""
-        x: Tensor = self.decoder(z, y) / self.x_scale + self.x_shift
+        spread = torch.where(self.x_scale > 0, 1.0 / self.x_scale, 0.0)  # constant features: 0
+        x: Tensor = self.decoder(z, y) * spread + self.x_shift
         return x
 
     def negative_elbo(

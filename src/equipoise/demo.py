@@ -1,0 +1,247 @@
+"""The main job: learn Z, match, and train the same network with random and balanced batches."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from equipoise.balance import cross_table, mutual_information, same_covariate_rate
+from equipoise.balancer import CausalBalancer
+from equipoise.benchmark import RunData, RunResult, RunSettings, execute_run, make_settings
+from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
+from equipoise.benchmark.run_data import split_for_run
+from equipoise.benchmark.sampling import make_batches
+from equipoise.data import EnvironmentDataset, get_dataset
+from equipoise.files import write_json
+from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
+
+Ints = NDArray[np.int64]
+
+# Out-of-domain accuracy of ERM with random and with balanced batches under train-domain
+# validation: Table 1 of the paper (ColoredMNIST sets), Table 2 (RotatedMNIST, all angles).
+PAPER = {
+    "ColoredMNIST10": (14.25, 69.8),
+    "ColoredMNIST": (10.0, 37.6),
+    "RotatedMNIST": (98.0, 97.7),
+}
+CEILING = {"ColoredMNIST10": 75.0, "ColoredMNIST": 75.0, "RotatedMNIST": 100.0}
+SAMPLINGS = ("random", "balanced")
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Label and true covariate in an epoch of batches of each kind, where it is known."""
+
+    random: NDArray[np.int64]
+    balanced: NDArray[np.int64]
+
+    @property
+    def ratio(self) -> float:
+        """Mutual information in balanced batches over that in random ones."""
+        return mutual_information(self.balanced) / mutual_information(self.random)
+
+
+def run_demo(
+    output: str | Path,
+    *,
+    dataset: str = "ColoredMNIST10",
+    steps: int | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    data_dir: str | Path | None = None,
+    device: str = "cpu",
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Run it all into `output` and return the content of `results.json`.
+
+    Interrupted, the same call goes on where it stopped. `quick` takes a quarter of the steps.
+    """
+    started = time.monotonic()
+    console = console or Console()
+    output = Path(output)
+    say = console.print
+    say(f"[bold]1[/bold]  {dataset}: digits dealt into environments")
+    environments = get_dataset(dataset, data_dir=data_dir)
+    settings = _settings(dataset, environments, steps, seed, quick)
+    data = split_for_run(settings["random"], environments)
+    say(
+        f"   train on {_names(environments, data.training_environments)}, "
+        f"test on {_names(environments, (environments.n_environments - 1,))}; "
+        f"{len(data.train):,} examples to learn from, {len(data.held_out):,} held out"
+    )
+    say("[bold]2[/bold]  learn the latent covariate Z, score it, match on the score")
+    cache = choose_cache(output / "runs" / "balanced")
+    balancer = obtain_balancer(settings["balanced"], data, cache, verbose=True)
+    say(f"   {balancer.latent_model_.identifiability()}")
+    for reading in balancer.readings_:
+        chosen = "[green]chosen[/green]" if reading.score == balancer.score_ else ""
+        say(
+            f"   score {reading.score}: labels differ in Z by {reading.before:.2f} SD before, "
+            f"{reading.after:.2f} after matching {chosen}"
+        )
+    dependence, facts = _examine(balancer, data, settings, say)
+    say("[bold]3[/bold]  train the same network twice")
+    runs = {
+        sampling: execute_run(
+            settings[sampling],
+            environments,
+            output / "runs" / sampling,
+            device=device,
+            cache=cache,
+            verbose=True,
+        )
+        for sampling in SAMPLINGS
+    }
+    _draw(output, environments, data, balancer, settings, dependence)
+    results = _summarise(dataset, runs, facts, time.monotonic() - started)
+    write_json(output / "results.json", results)
+    console.print(make_table(results))
+    say(f"pictures and results.json are in {output}/   ({results['seconds']:.0f} s)")
+    return results
+
+
+def _settings(
+    dataset: str, environments: EnvironmentDataset, steps: int | None, seed: int, quick: bool
+) -> dict[str, RunSettings]:
+    """The same recipe for both kinds of batches; the last environment is the test one."""
+    common: dict[str, Any] = {
+        "dataset": dataset,
+        "algorithm": "ERM",
+        "test_environment": environments.n_environments - 1,
+        "seed": seed,
+        "input_shape": environments.input_shape,
+        "balancer": {"n_jobs": -1},
+    }
+    made = {name: make_settings("quick", sampling=name, **common) for name in SAMPLINGS}
+    full = made["random"].steps
+    steps = steps or (full // 4 if quick else full)
+    common |= {"steps": steps, "checkpoint_every": min(made["random"].checkpoint_every, steps)}
+    return {name: make_settings("quick", sampling=name, **common) for name in SAMPLINGS}
+
+
+def _names(environments: EnvironmentDataset, codes: tuple[int, ...]) -> str:
+    return ", ".join(f"e={environments.environment_names[code]}" for code in codes)
+
+
+def _examine(
+    balancer: CausalBalancer, data: RunData, settings: dict[str, RunSettings], say: Any
+) -> tuple[Dependence | None, dict[str, Any]]:
+    """Compare matches and batches with the true covariate, which no estimator has seen."""
+    facts: dict[str, Any] = {
+        "score": balancer.score_,
+        "same_covariate_rate": None,
+        "mutual_information_ratio": None,
+    }
+    if data.train.covariate is None:
+        say("   the true covariate of this dataset is not known: nothing to compare matches with")
+        return None, facts
+    rate = same_covariate_rate(balancer.matches_, data.train.covariate)
+    tables = [_tabulate_epoch(settings[name], data, balancer) for name in SAMPLINGS]
+    dependence = Dependence(*tables)
+    facts |= {"same_covariate_rate": rate, "mutual_information_ratio": dependence.ratio}
+    name = data.train.covariate_name
+    say(f"   {100 * rate:.2f} % of the matches have their anchor's true {name}")
+    say(
+        f"   mutual information of {name} and label: "
+        f"{mutual_information(dependence.random):.4f} nats in random batches, "
+        f"{mutual_information(dependence.balanced):.5f} in balanced ones "
+        f"({100 * dependence.ratio:.2f} %)"
+    )
+    return dependence, facts
+
+
+def _tabulate_epoch(settings: RunSettings, data: RunData, balancer: CausalBalancer) -> Ints:
+    """Label × covariate over as many batches as make every example an anchor about once."""
+    assert data.train.covariate is not None
+    batches = make_batches(settings, data, balancer=balancer)
+    size = len(data.train) // len(data.training_environments)
+    anchors = settings.anchors_per_environment or 1
+    drawn = np.concatenate([part for t in range(size // anchors) for part in batches.draw(t)])
+    n_values = int(data.train.covariate.max()) + 1
+    return cross_table(
+        data.train.labels[drawn], data.train.covariate[drawn], (data.train.n_labels, n_values)
+    )
+
+
+def _draw(
+    output: Path,
+    environments: EnvironmentDataset,
+    data: RunData,
+    balancer: CausalBalancer,
+    settings: dict[str, RunSettings],
+    dependence: Dependence | None,
+) -> None:
+    first = {
+        name: make_batches(settings[name], data, balancer=balancer).draw(0)[0] for name in SAMPLINGS
+    }
+    figure = draw_batches(data.train, first["random"], first["balanced"])
+    save_figure(figure, output / "batches.png")
+    if dependence is not None:
+        figure = draw_tables(
+            dependence.random,
+            dependence.balanced,
+            label_names=environments.label_names,
+            covariate_name=environments.covariate_name,
+        )
+        save_figure(figure, output / "tables.png")
+    labels, codes = (
+        data.train.labels,
+        np.searchsorted(balancer.environments_, data.train.environments),
+    )
+    one_per_label = np.array([np.flatnonzero(labels == y)[0] for y in np.unique(labels)])
+    examples = one_per_label if len(one_per_label) > 2 else np.arange(6)
+    figure = draw_counterfactuals(
+        balancer.latent_model_, data.train, examples, labels[examples], codes[examples]
+    )
+    save_figure(figure, output / "counterfactuals.png")
+
+
+def _summarise(
+    dataset: str, runs: dict[str, RunResult], facts: dict[str, Any], seconds: float
+) -> dict[str, Any]:
+    results: dict[str, Any] = {"dataset": dataset}
+    for name, run in runs.items():
+        record = run.selected["balanced"]
+        by_train_domain = run.selected["train-domain"]
+        results[name] = {
+            "step": record.step,
+            "train_domain_validation": _percent(record.validation_accuracy),
+            "balanced_validation": _percent(record.balanced_validation_accuracy),
+            "ood_accuracy": _percent(record.ood_accuracy),
+            "ood_accuracy_by_train_domain_validation": _percent(by_train_domain.ood_accuracy),
+        }
+    results |= facts
+    results["ceiling"] = CEILING.get(dataset)
+    results["paper"] = dict(zip(SAMPLINGS, PAPER.get(dataset, (None, None)), strict=True))
+    settings = runs["random"].settings
+    results |= {"seed": settings.seed, "steps": settings.steps, "seconds": round(seconds, 1)}
+    return results
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 2)
+
+
+def make_table(results: dict[str, Any]) -> Table:
+    """The demo's closing table: ours, the ceiling, and the paper's numbers."""
+    table = Table(title=f"ERM on {results['dataset']}, accuracy in %", title_justify="left")
+    table.add_column("batches")
+    for heading in ("train-domain\nvalidation", "balanced\nvalidation", "out of domain", "paper's"):
+        table.add_column(heading, justify="right")
+    for name in SAMPLINGS:
+        row = results[name]
+        numbers = (row["train_domain_validation"], row["balanced_validation"], row["ood_accuracy"])
+        table.add_row(name, *(_show(n) for n in numbers), _show(results["paper"][name]))
+    table.add_row("best possible", "", "", _show(results["ceiling"]), "", style="dim")
+    return table
+
+
+def _show(number: float | None) -> str:
+    return "–" if number is None else f"{number:.1f}"

@@ -1,0 +1,246 @@
+"""The sampler is Algorithm 1, and behaves as loaders and ranks expect."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise.balance import (
+    BalancedBatchSampler,
+    Matches,
+    keep_near_ties,
+    match_covariate,
+    match_scores,
+)
+
+
+def make(n=120, n_labels=4, n_environments=2, seed=0, k=3):
+    """Random scores, labels and environments, matched."""
+    rng = np.random.default_rng(seed)
+    scores = np.log(rng.dirichlet(np.ones(n_labels), size=n))
+    labels, environments = rng.integers(n_labels, size=n), rng.integers(n_environments, size=n)
+    return labels, environments, match_scores(scores, labels, environments, k=k)
+
+
+def sampler_of(data, **options):
+    labels, environments, matches = data
+    chosen = {"anchors_per_environment": 4, "n_matches": 2, **options}
+    return BalancedBatchSampler(labels, environments, matches, **chosen)
+
+
+def test_a_batch_has_b_anchors_of_each_environment_with_a_matches_each():
+    data = make()
+    for batch in sampler_of(data):
+        assert len(batch) == 2 * 4 * 3
+        assert Counter(data[1][batch]) == {0: 12, 1: 12}
+
+
+def test_every_group_is_an_anchor_with_different_other_labels_from_its_own_nearest():
+    labels, environments, matches = data = make()
+    sampler = sampler_of(data, n_matches=3)
+    anchors = np.arange(len(labels))
+    groups = sampler.draw_groups(anchors, np.random.default_rng(0))
+    assert (groups[:, 0] == anchors).all()
+    for anchor, *others in groups:
+        assert len({labels[anchor], *labels[others]}) == 4
+        assert (environments[others] == environments[anchor]).all()
+        for other in others:
+            assert other in matches.indices[anchor, labels[other]]
+
+
+def test_all_of_the_k_nearest_are_drawn():
+    labels, _, matches = data = make(n=60)
+    sampler = sampler_of(data, n_matches=3)
+    seen = set()
+    for seed in range(40):
+        seen |= set(sampler.draw_groups(np.array([0]), np.random.default_rng(seed))[0, 1:])
+    others = [y for y in range(4) if y != labels[0]]
+    assert seen == set(matches.indices[0, others].ravel())
+
+
+def test_an_epoch_makes_every_example_of_the_largest_environment_an_anchor_once():
+    rng = np.random.default_rng(0)
+    environments = np.repeat([0, 1], [24, 7])
+    labels = rng.integers(3, size=31)
+    matches = match_scores(np.log(rng.dirichlet(np.ones(3), size=31)), labels, environments)
+    sampler = BalancedBatchSampler(
+        labels, environments, matches, anchors_per_environment=4, n_matches=1
+    )
+    assert len(sampler) == 6
+    large, small = sampler._plan_anchors()
+    assert sorted(large) == list(range(24))
+    assert sorted(small[:7]) == sorted(small[7:14]) == list(range(24, 31))
+    assert small[:7].tolist() != small[7:14].tolist()
+    assert len(list(sampler)) == 6
+
+
+def test_anchors_and_matches_are_mixed_inside_an_environment():
+    data = make(n=400)
+    first = [batch[0] for batch in sampler_of(data, anchors_per_environment=10)]
+    plan = sampler_of(data, anchors_per_environment=10)._plan_anchors()[0][::10]
+    assert (np.array(first) != plan[: len(first)]).mean() > 0.5
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([1, 2, 3, 6]), st.integers(1, 3))
+def test_the_ranks_together_see_the_batches_of_a_single_process(seed, ranks, n_matches):
+    data = make(n=90, seed=seed)
+    options = {"anchors_per_environment": 6, "n_matches": n_matches, "seed": seed}
+    single = list(sampler_of(data, **options))
+    shares = [list(sampler_of(data, num_replicas=ranks, rank=r, **options)) for r in range(ranks)]
+    for batch, *parts in zip(single, *shares, strict=True):
+        assert Counter(batch) == sum((Counter(part) for part in parts), Counter())
+
+
+def test_a_group_never_leaves_its_rank():
+    """Each rank's share of an environment is whole groups: as many anchors as the ranks split."""
+    labels, environments, matches = data = make(n=200, k=1)
+    for rank in range(2):
+        sampler = sampler_of(data, num_replicas=2, rank=rank, n_matches=3)
+        plan = sampler._plan_anchors()
+        for position, batch in enumerate(sampler):
+            for environment, anchors in enumerate(plan):
+                own = anchors[position * 4 + rank * 2 : position * 4 + rank * 2 + 2]
+                expected = Counter(own.tolist())
+                for anchor in own:
+                    others = [y for y in range(4) if y != labels[anchor]]
+                    expected += Counter(matches.indices[anchor, others, 0].tolist())
+                here = [i for i in batch if environments[i] == environment]
+                assert Counter(here) == expected
+
+
+def test_the_seed_and_the_epoch_fix_every_draw():
+    data = make()
+    first, again, other = sampler_of(data), sampler_of(data), sampler_of(data, seed=1)
+    assert list(first) == list(again)
+    assert list(first) == list(first)
+    assert list(first) != list(other)
+    again.set_epoch(1)
+    assert list(first) != list(again)
+
+
+@given(st.integers(0, 7))
+def test_a_restored_sampler_goes_on_after_the_last_batch(n_taken):
+    data = make()
+    whole = list(sampler_of(data, seed=5))
+    interrupted = sampler_of(data, seed=5)
+    batches = iter(interrupted)
+    for _ in range(n_taken):
+        next(batches)
+    restored = sampler_of(data)
+    restored.load_state_dict(interrupted.state_dict())
+    assert list(restored) == whole[n_taken:]
+    assert list(restored) == whole
+
+
+def test_lightning_and_accelerate_find_set_epoch_where_they_look():
+    sampler = sampler_of(make())
+    sampler.sampler.set_epoch(3)
+    assert sampler.epoch == 3
+    assert sampler.batch_size == len(next(iter(sampler)))
+
+
+def test_a_label_missing_in_an_environment_is_skipped_and_counted():
+    labels = np.array([0, 1, 2, 0, 1, 0, 1])
+    environments = np.array([0, 0, 0, 1, 1, 1, 1])
+    scores = np.log(np.full((7, 3), 1 / 3))
+    matches = match_scores(scores, labels, environments)
+    sampler = BalancedBatchSampler(
+        labels, environments, matches, anchors_per_environment=4, n_matches=2
+    )
+    (batch,) = sampler
+    assert Counter(environments[batch]) == {0: 12, 1: 8}
+    assert sampler.skipped_matches == 4
+
+
+@pytest.mark.parametrize("m", [2, 3, 5])
+def test_theorem_3_7_holds_for_every_number_of_matches(m):
+    """p̂(Y|Z,E) = (a/(m−1) + (m−a−1)/(m−1)·p(Y|Z,E)) / (a+1) under exact matches."""
+    rng = np.random.default_rng(m)
+    n = 4000
+    covariate = rng.integers(3, size=n)
+    propensity = rng.dirichlet(np.full(m, 5.0), size=3)
+    labels = np.array([rng.choice(m, p=propensity[z]) for z in covariate])
+    environments = np.zeros(n, dtype=int)
+    table = np.zeros((3, m))
+    np.add.at(table, (covariate, labels), 1)
+    p = table / table.sum(1, keepdims=True)
+    assert (table > 0).all()
+    matches = match_scores(np.log(p[covariate]), labels, environments, k=50)
+    matches = keep_near_ties(matches, 0.0)  # exact ones only
+    for a in range(1, m):
+        sampler = BalancedBatchSampler(
+            labels, environments, matches, anchors_per_environment=n, n_matches=a
+        )
+        (batch,) = sampler
+        seen = np.zeros((3, m))
+        np.add.at(seen, (covariate[batch], labels[batch]), 1)
+        expected = (a / (m - 1) + (m - a - 1) / (m - 1) * p) / (a + 1)
+        # Only the labels that anchors draw are random: a standard error of √(p(1−p)/n) at most.
+        error = np.abs(seen / seen.sum(1, keepdims=True) - expected)
+        assert (error < 4 * np.sqrt(0.25 / seen.sum(1, keepdims=True))).all()
+        if a == m - 1:
+            assert error.max() < 1e-12
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
+def test_the_degree_of_balancing_is_the_share_of_anchors_with_other_labels(beta):
+    rng = np.random.default_rng(0)
+    n = 3000
+    covariate, labels = rng.integers(4, size=n), rng.integers(3, size=n)
+    environments = np.zeros(n, dtype=int)
+    matches = match_covariate(covariate, labels, environments, generator=rng)
+    sampler = BalancedBatchSampler(
+        labels,
+        environments,
+        matches,
+        anchors_per_environment=n,
+        n_matches=2,
+        degree_of_balancing=beta,
+    )
+    groups = sampler.draw_groups(np.arange(n), np.random.default_rng(1))
+    assert (covariate[groups] == covariate[:, None]).all()
+    other = labels[groups[:, 1:]] != labels[:, None]
+    assert (other.all(1) | (~other).all(1)).all()
+    assert abs(other.all(1).mean() - beta) < 4 * np.sqrt(0.25 / n)
+
+
+BAD = {
+    "more matches than other labels": ({"n_matches": 4}, "number of labels − 1 = 3"),
+    "no matches": ({"n_matches": 0}, "n_matches must be between 1"),
+    "anchors that ranks cannot share": ({"num_replicas": 3}, "multiple of the 3 replicas"),
+    "no anchors": ({"anchors_per_environment": 0}, "anchors_per_environment=0"),
+    "a rank that does not exist": ({"rank": 1}, "rank 1 is not one of 1"),
+    "a degree above one": ({"degree_of_balancing": 1.5}, "degree_of_balancing must be"),
+    "a degree without companions": ({"degree_of_balancing": 0.5}, "companions"),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), BAD.values(), ids=BAD.keys())
+def test_bad_settings_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        sampler_of(make(), **options)
+
+
+def test_a_framework_that_rebuilds_the_sampler_its_own_way_is_told_what_to_do():
+    with pytest.raises(TypeError):
+        BalancedBatchSampler(sampler_of(make()), batch_size=4, drop_last=False)
+    with pytest.raises(TypeError, match="use_distributed_sampler=False"):
+        BalancedBatchSampler([0, 1], [0, 0], None, anchors_per_environment=1, n_matches=1)
+
+
+def test_string_labels_are_refused_with_what_is_expected():
+    _, environments, matches = make(n=3)
+    with pytest.raises(ValueError, match="integer codes"):
+        BalancedBatchSampler(
+            ["a", "b", "c"], environments, matches, anchors_per_environment=1, n_matches=1
+        )
+
+
+def test_an_anchor_whose_matches_are_all_beyond_the_caliper_comes_alone():
+    none = Matches(np.full((2, 2, 1), -1), np.full((2, 2, 1), np.inf), "kl")
+    sampler = BalancedBatchSampler([0, 1], [0, 0], none, anchors_per_environment=2, n_matches=1)
+    assert [sorted(batch) for batch in sampler] == [[0, 1]]
+    assert sampler.skipped_matches == 2

@@ -1,0 +1,229 @@
+"""CausalBalancer keeps scikit-learn's manners and the method's promises."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from equipoise import CausalBalancer
+from equipoise.balance import cross_table, mutual_information, same_covariate_rate
+from equipoise.data import split_environments
+from tests.conftest import make_spurious
+
+SETTINGS = {"hidden": (64,), "max_steps": 300, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_spurious(n=2000, n_labels=3)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return CausalBalancer(**SETTINGS).fit(data)
+
+
+def test_matches_have_the_covariate_that_no_estimator_saw(data, fitted):
+    assert same_covariate_rate(fitted.matches_, data.covariate) > 0.97
+
+
+def test_balanced_batches_are_free_of_the_spurious_dependence(data, fitted):
+    before = mutual_information(cross_table(data.covariate, data.labels))
+    batches = np.concatenate(list(fitted.batch_sampler(16)))
+    after = mutual_information(cross_table(data.covariate[batches], data.labels[batches]))
+    assert after < 0.02 * before
+
+
+def test_the_covariate_is_never_read(data):
+    class Guarded(type(data)):
+        @property
+        def covariate(self):
+            raise AssertionError("an estimator looked at the true covariate")
+
+        @covariate.setter
+        def covariate(self, value):
+            pass
+
+    guarded = Guarded(data._source.x, data.labels, data.environments)
+    CausalBalancer(hidden=(8,), max_steps=20).fit(guarded)
+
+
+def test_fitted_attributes_have_the_shapes_they_promise(data, fitted):
+    assert fitted.classes_.tolist() == [0, 1, 2]
+    assert fitted.environments_.tolist() == [0, 1]
+    assert fitted.log_scores_.shape == (2000, 3)
+    assert fitted.matches_.indices.shape == (2000, 3, 40)
+    assert fitted.n_matches_ == 2
+    assert {reading.score for reading in fitted.readings_} == {"observed", "hypothesised"}
+    best = min(fitted.readings_, key=lambda reading: reading.after)
+    assert fitted.score_ == best.score
+    assert best.after < 0.5 * best.before
+
+
+def test_every_kind_of_input_gives_the_same_matches(data):
+    x = data._source.x.numpy()
+    names = np.array(["ant", "bee", "cow"])[data.labels]
+    sites = np.array(["rome", "oslo"])[data.environments]
+    settings = {"hidden": (8,), "max_steps": 20}
+    first = CausalBalancer(**settings).fit(x, data.labels, data.environments)
+    tensor = CausalBalancer(**settings).fit(torch.from_numpy(x), data.labels, data.environments)
+    frame = CausalBalancer(**settings).fit(pd.DataFrame(x), data.labels, data.environments)
+    items = TensorDataset(torch.from_numpy(x))
+    plain = CausalBalancer(**settings).fit(items, pd.Series(data.labels), data.environments)
+    for other in (tensor, frame, plain):
+        assert np.array_equal(first.matches_.indices, other.matches_.indices)
+    named = CausalBalancer(**settings).fit(x, names, sites)
+    assert named.classes_.tolist() == ["ant", "bee", "cow"]
+    assert named.environments_.tolist() == ["oslo", "rome"]
+    batch = next(iter(named.batch_sampler(4)))
+    assert set(sites[batch]) == {"rome", "oslo"}
+
+
+def test_five_lines_give_a_balanced_loader(data):
+    X, y, site = data._source.x, torch.from_numpy(data.labels), data.environments
+    balancer = CausalBalancer(**SETTINGS).fit(X, y, site)
+    loader = DataLoader(TensorDataset(X, y), batch_sampler=balancer.batch_sampler(8))
+    xb, yb = next(iter(loader))
+    assert xb.shape == (2 * 8 * 3, 6)
+    assert torch.bincount(yb).tolist() == [16, 16, 16]
+
+
+def test_fit_resample_takes_every_example_as_anchor_and_adds_its_matches(data):
+    x = pd.DataFrame(data._source.x.numpy())
+    balancer = CausalBalancer(n_matches=1, hidden=(8,), max_steps=20)
+    x_new, y_new = balancer.fit_resample(x, data.labels, data.environments)
+    taken = balancer.sample_indices_
+    assert len(x_new) == len(y_new) == len(taken) == 4000
+    assert (np.bincount(taken, minlength=2000) >= 1).all()
+    assert np.array_equal(x_new.to_numpy(), x.to_numpy()[taken])
+    assert np.array_equal(y_new, data.labels[taken])
+    pairs = taken.reshape(-1, 2)
+    assert (data.labels[pairs[:, 0]] != data.labels[pairs[:, 1]]).all()
+    assert (data.environments[pairs[:, 0]] == data.environments[pairs[:, 1]]).all()
+
+
+def test_same_random_state_same_bits(data, fitted):
+    again = CausalBalancer(**SETTINGS).fit(data)
+    assert np.array_equal(fitted.log_scores_, again.log_scores_)
+    assert list(fitted.batch_sampler(16)) == list(again.batch_sampler(16))
+
+
+def test_a_saved_balancer_comes_back_the_same(data, fitted, tmp_path):
+    path = tmp_path / "balancer.safetensors"
+    fitted.save(path)
+    again = CausalBalancer.load(path)
+    assert again.get_params() == fitted.get_params()
+    assert again.readings_ == fitted.readings_
+    assert list(fitted.batch_sampler(16)) == list(again.batch_sampler(16))
+    assert np.array_equal(fitted.balanced_weights(data), again.balanced_weights(data))
+
+
+def test_balanced_weights_estimate_accuracy_without_the_spurious_cue(data, fitted):
+    """A classifier that copies the covariate is right by chance where nothing is spurious."""
+    further = make_spurious(n=3000, n_labels=3, seed=9)
+    right = further.covariate == further.labels
+    weights = fitted.balanced_weights(further)
+    assert right.mean() > 0.8
+    assert np.average(right, weights=weights) == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_no_held_out_example_enters_a_fit_a_match_or_a_batch(data):
+    seen = set()
+
+    class Watched(type(data)):
+        def fetch(self, indices):
+            seen.update(np.asarray(indices).tolist())
+            return super().fetch(indices)
+
+    watched = Watched(data._source.x, data.labels, data.environments)
+    split = split_environments(watched.environments)
+    train = watched.subset(split.train)
+    balancer = CausalBalancer(hidden=(8,), max_steps=30).fit(train)
+    for batch in balancer.batch_sampler(32):
+        train[batch]
+    matched = train.indices[balancer.matches_.indices[balancer.matches_.indices >= 0]]
+    held_out = set(split.held_out.tolist())
+    assert seen == set(split.train.tolist())
+    assert not held_out & set(matched.tolist())
+
+
+def test_parameters_can_be_read_set_and_shown():
+    balancer = CausalBalancer(n_matches=2, metric="l2")
+    assert repr(balancer) == "CausalBalancer(n_matches=2, metric='l2')"
+    balancer.set_params(metric="kl")
+    assert balancer.get_params()["metric"] == "kl"
+    with pytest.raises(ValueError, match="Did you mean 'metric'"):
+        balancer.set_params(metrik="kl")
+
+
+def test_scikit_learn_can_clone_it():
+    from sklearn.base import clone
+
+    original = CausalBalancer(n_matches=2, score="observed")
+    assert clone(original).get_params() == original.get_params()
+
+
+def _x(n=40):
+    return np.random.default_rng(0).normal(size=(n, 3))
+
+
+Y, E = np.arange(40) % 2, np.arange(40) // 20
+HALF_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, _x())
+BAD_INPUT = {
+    "NaN features": ({}, HALF_NAN, Y, E, "NaN or infinite value, first in row 7"),
+    "infinite features": ({}, _x() * np.inf, Y, E, "NaN or infinite"),
+    "text features": ({}, np.full((40, 3), "a"), Y, E, "not a table of numbers"),
+    "one-dimensional features": ({}, np.zeros(40), Y, E, r"\[N, features\]"),
+    "empty arrays": ({}, np.zeros((0, 3)), [], [], "empty"),
+    "labels of another length": ({}, _x(), Y[:-1], E, "aligned, but have 40, 39 and 40"),
+    "environments of another length": ({}, _x(), Y, E[:-1], "aligned"),
+    "labels in a table": ({}, _x(), Y[:, None], E, "y must be one-dimensional"),
+    "missing labels": ({}, _x(), [None, *Y[1:]], E, "missing values"),
+    "NaN environments": ({}, _x(), Y, np.where(E == 0, np.nan, 1.0), "missing or infinite"),
+    "one label only": ({}, _x(), np.zeros(40), E, "two labels or more"),
+    "one environment only": ({}, _x(), Y, np.zeros(40), "two or more are needed"),
+    "each label in one environment only": ({}, _x(), E, E, "seen in one environment only"),
+    "n_matches above m − 1": ({"n_matches": 2}, _x(), Y, E, "number of labels − 1 = 1"),
+    "n_matches of zero": ({"n_matches": 0}, _x(), Y, E, "n_matches must be"),
+    "unknown metric": ({"metric": "l3"}, _x(), Y, E, "metric 'l3'"),
+    "unknown prior": ({"prior": "laplace"}, _x(), Y, E, "unknown prior 'laplace'"),
+    "unknown score": ({"score": "both"}, _x(), Y, E, "unknown score 'both'"),
+    "no nearest": ({"n_nearest": 0}, _x(), Y, E, "n_nearest must be at least 1"),
+    "no y": ({}, _x(), None, E, "y and environments are needed"),
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "x", "y", "e", "message"), BAD_INPUT.values(), ids=BAD_INPUT.keys()
+)
+def test_bad_input_is_refused_in_plain_words_and_nothing_is_half_done(
+    settings, x, y, e, message, tmp_path
+):
+    balancer = CausalBalancer(**settings)
+    checkpoint = tmp_path / "fit.safetensors"
+    with pytest.raises(ValueError, match=message):
+        balancer.fit(x, y, e, checkpoint=checkpoint)
+    assert not hasattr(balancer, "matches_")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_label_seen_in_one_environment_only_is_matched_there_and_skipped_elsewhere():
+    data = make_spurious(n=600, n_labels=3)
+    keep = np.flatnonzero((data.labels != 2) | (data.environments == 0))
+    part = data.subset(keep)
+    balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(part)
+    elsewhere = balancer.matches_.indices[part.environments == 1]
+    assert (elsewhere[:, 2] == -1).all()
+    sampler = balancer.batch_sampler(8)
+    next(iter(sampler))
+    assert sampler.skipped_matches == 8
+
+
+def test_further_examples_of_an_unknown_label_or_environment_are_refused(fitted):
+    with pytest.raises(ValueError, match="label 7 was not seen"):
+        fitted.score_examples(np.zeros((1, 6)), [7], [0])
+    with pytest.raises(ValueError, match="environment 'rome' was not seen"):
+        fitted.score_examples(np.zeros((1, 6)), [0], ["rome"])
+    with pytest.raises(ValueError, match="call fit first"):
+        CausalBalancer().batch_sampler()
