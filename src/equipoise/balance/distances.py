@@ -25,6 +25,9 @@ RELATIVE_SLACK = 1e-12
 _SERIES_BELOW = 0.125
 _SERIES = tuple(1.0 / float(np.prod(np.arange(1, n + 1), dtype=np.float64)) for n in range(2, 12))
 
+#: Up to here all terms are computed together, beyond label by label.
+_TERMS_AT_ONCE = 1 << 19
+
 #: An l2 distance below this was squared into numbers too small for float64.
 _UNDERFLOW = 1e-150
 
@@ -88,8 +91,14 @@ def _kl_term(p: Scores, q: Scores) -> FloatArray:
 
 
 def _accumulate(p: Scores, q: Scores, term: _Term, fold: np.ufunc) -> FloatArray:
+    """Fold the terms of all labels from first to last: in this order whatever the shapes."""
+    labels = p.log.shape[-1]
+    shape = np.broadcast_shapes(p.log.shape, q.log.shape)
+    if np.prod(shape) <= _TERMS_AT_ONCE:
+        total: FloatArray = fold.accumulate(term(p, q), axis=-1)[..., -1]
+        return total.copy()
     total = term(p.column(0), q.column(0))
-    for label in range(1, p.log.shape[-1]):
+    for label in range(1, labels):
         total = fold(total, term(p.column(label), q.column(label)))
     return total
 

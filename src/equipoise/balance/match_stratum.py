@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.balance.distances import FloatArray, IntArray, Scores
 from equipoise.balance.engines.choice import Engine, Search
@@ -68,12 +69,19 @@ class Distinct:
         return np.where(found, order[np.minimum(places, len(order) - 1)], -1)
 
 
-def _hash_rows(rows: FloatArray) -> np.ndarray:
-    code = np.zeros(len(rows), dtype=np.uint64)
-    for label in range(rows.shape[1]):
-        bits = (rows[:, label] + 0.0).view(np.uint64)  # + 0.0 makes −0 the same as 0
-        code = (code ^ bits) * np.uint64(0x9E3779B97F4A7C15)
-        code ^= code >> np.uint64(29)
+def _hash_rows(rows: FloatArray) -> NDArray[np.uint64]:
+    n, m = rows.shape
+    odd = np.random.default_rng(0).integers(0, 1 << 63, m, dtype=np.uint64) * np.uint64(2)
+    odd += np.uint64(1)
+    code = np.empty(n, dtype=np.uint64)
+    step = max(1, _ENTRIES_AT_ONCE // m)
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        bits = (rows[part] + 0.0).view(np.uint64)  # + 0.0 makes −0 the same as 0
+        bits ^= bits >> np.uint64(32)
+        bits *= odd
+        bits ^= bits >> np.uint64(29)
+        code[part] = bits.sum(axis=1, dtype=np.uint64)
     return code
 
 

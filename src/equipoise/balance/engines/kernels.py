@@ -57,50 +57,68 @@ def _kl_factors(anchors: Scores) -> _Factors:
     n, m = anchors.log.shape
     factors = np.ones((n, m + 1), dtype=np.float32)
     factors[:, :-1] = np.where(anchors.prob < _NEGLIGIBLE, 0.0, anchors.prob)
-    with np.errstate(invalid="ignore"):
-        entropy = -np.where(anchors.prob > 0, anchors.prob * anchors.log, 0.0).sum(axis=1)
-    return np.zeros(n, dtype=np.int64), factors, np.stack([entropy, _excess(anchors)], axis=1)
+    sizes = np.stack([_entropy(anchors), _excess(anchors), _peakedness(anchors)], axis=1)
+    return np.zeros(n, dtype=np.int64), factors, sizes
 
 
 class KLKernel:
-    """KL(p‖q) = ⟨p, −log q⟩ + Σq − H(p) − Σp, where no product in ⟨p, −log q⟩ is negative.
+    """KL(p‖q) = ⟨p, b − log q⟩ + Σq − H(p) − (1 + b)·Σp for any constant b.
 
-    So float32 errs by a known *fraction* of it, and that is little where scores are peaked.
+    With b = 0 no product is negative, and float32 errs by a fraction of H(p) + KL: little
+    where scores are peaked. With b = −log m it errs by a fraction of Σ p·|log(m·p)| + KL:
+    little where they are flat. The candidates decide.
     """
 
     combine = "dot"
 
     def __init__(self, candidates: Scores) -> None:
         n, m = candidates.log.shape
-        self._lift = max(0.0, float(candidates.log.max()))  # scores a rounding error above 1
         excess = _excess(candidates)
+        self._flat = bool(_peakedness(candidates).mean() < _entropy(candidates).mean() / 2)
+        # Scores in float32 may be a rounding error above 1: then 0 is not quite enough.
+        self._base = -np.log(m) if self._flat else max(0.0, float(candidates.log.max()))
         self._matrix = _padded(m + 1, n)
         self._matrix[:m, n:] = 0.0
         with np.errstate(over="ignore"):
-            self._matrix[:m, :n] = np.minimum(self._lift - candidates.log.T, _FAR)
+            self._matrix[:m, :n] = np.minimum(self._base - candidates.log.T, _FAR)
         self._matrix[m, :n] = excess
-        # Rounding of both factors, of m + 1 products and of their sum, with room to spare.
-        self._fraction = (m + 8) * _ROUNDING
-        self._loss = 4 * self._fraction * float(np.abs(excess).max()) + 2 * m * 1e-28 + _TINY
+        # Rounding of both factors, of m + 1 products and of their sum.
+        self._fraction = 0.55 * (m + 6) * _ROUNDING
+        self._excess = float(np.abs(excess).max())
+        self._loss = 4 * self._fraction * self._excess + m * 1e-28 + _TINY
         self.bounded = bool(candidates.log.min() > -_LONGEST)
 
     def matrix(self, group: int) -> Float32Array:
         return self._matrix
 
     def _offset(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        entropy, excess = sizes.T
-        lift = self._lift * (1 + excess)
-        return entropy + excess + lift, RELATIVE_SLACK * (np.abs(entropy) + np.abs(excess) + lift)
+        """What lies between product and distance, and its own rounding."""
+        entropy, excess = sizes[:, 0], sizes[:, 1]
+        base = self._base * (1 + excess)
+        slack = RELATIVE_SLACK * (np.abs(entropy) + np.abs(excess) + np.abs(base))
+        return entropy + excess + base, slack
+
+    def _error(self, sizes: FloatArray, distance: FloatArray) -> FloatArray:
+        """How far a float32 product can be off, for candidates within some distance."""
+        if self._flat:
+            # Σ p·|log(p/q)| is at most KL + √(2·KL), by Pinsker.
+            terms = sizes[:, 2] + distance + np.sqrt(2 * distance) + 2 * self._excess
+            terms = terms + 2 * np.abs(sizes[:, 1])
+        else:
+            terms = np.abs(sizes[:, 0] + sizes[:, 1] + self._base * (1 + sizes[:, 1])) + distance
+        return np.asarray(self._fraction * terms * 1.01 + self._loss)
 
     def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray:
         offset, slack = self._offset(sizes)
-        largest = value.astype(np.float64) * (1 + 2 * self._fraction) + self._loss
-        return np.asarray(np.maximum(largest - offset + slack, 0.0))
+        seen = value.astype(np.float64) - offset + slack
+        # The error depends on the distance: bound it roughly, then with the rough bound.
+        rough = np.maximum(seen, 0.0) + 2 * self._error(sizes, np.abs(seen) + 1.0)
+        return np.asarray(np.maximum(seen + self._error(sizes, rough), 0.0))
 
     def limit(self, sizes: FloatArray, distance: FloatArray) -> FloatArray:
         offset, slack = self._offset(sizes)
         largest = distance * (1 + RELATIVE_SLACK) + offset + slack
-        return np.asarray(largest * (1 + 2 * self._fraction) + self._loss)
+        return np.asarray(largest + self._error(sizes, distance))
 
 
 def _lp_factors(metric: Metric, anchors: Scores) -> _Factors:
@@ -131,7 +149,7 @@ class LpKernel:
         n, m = candidates.prob.shape
         self._squared = metric.name == "l2"
         self.combine = "dot" if self._squared else metric.name
-        self._fraction = (m + 8) * _ROUNDING
+        self._fraction = 0.55 * (m + 8) * _ROUNDING
         self._candidates = candidates
         self._base = _padded(m + self._squared, n)
         self._base[:m, :n] = candidates.prob.T
@@ -177,6 +195,18 @@ def make_kernel(metric: Metric, candidates: Scores) -> Kernel:
 
 def _padded(rows: int, n: int) -> Float32Array:
     return np.full((rows, -(-n // PADDING) * PADDING), _FAR, dtype=np.float32)
+
+
+def _entropy(scores: Scores) -> FloatArray:
+    with np.errstate(invalid="ignore"):
+        return np.asarray(-np.where(scores.prob > 0, scores.prob * scores.log, 0.0).sum(axis=1))
+
+
+def _peakedness(scores: Scores) -> FloatArray:
+    """Σ p·|log(m·p)|: 0 for a uniform score."""
+    with np.errstate(invalid="ignore"):
+        away = np.abs(scores.log + np.log(scores.log.shape[1]))
+        return np.asarray(np.where(scores.prob > 0, scores.prob * away, 0.0).sum(axis=1))
 
 
 def _excess(scores: Scores) -> FloatArray:
