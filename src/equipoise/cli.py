@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
@@ -64,6 +63,14 @@ def top(
     """Take the spurious correlation out of training batches."""
 
 
+METRIC_MEANINGS = {
+    "kl": "Kullback-Leibler divergence of the anchor's score from the candidate's",
+    "l1": "sum of absolute differences of probabilities",
+    "l2": "Euclidean distance of probabilities",
+    "linf": "largest absolute difference of probabilities",
+}
+
+
 class Kind(StrEnum):
     datasets = "datasets"
     algorithms = "algorithms"
@@ -99,12 +106,41 @@ def _names_of(kind: Kind) -> dict[str, str]:
 
         return {name: _first_line(get_algorithm(name)) for name in list_algorithms()}
     if kind is Kind.metrics:
-        from equipoise.balance import METRICS
-
-        return dict(METRICS)
+        return METRIC_MEANINGS
     from equipoise.benchmark import SELECTIONS
 
     return {name: _first_line(selection) for name, selection in SELECTIONS.items()}
+
+
+@app.command(epilog="Example: equipoise demo --dataset ColoredMNIST --output demo-two-colours")
+@plain_errors
+def demo(
+    dataset: Annotated[str, typer.Option(help="What to run it on.")] = "ColoredMNIST10",
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Training steps of each run; the recipe's if not set.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of model, batches and network.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the steps.")] = False,
+    output: Annotated[Path, typer.Option(help="Directory for pictures and results.json.")] = Path(
+        "demo"
+    ),
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where the raw MNIST files lie; else EQUIPOISE_DATA.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
+) -> None:
+    """Watch balancing work: learn Z, match, train with random and with balanced batches."""
+    from equipoise.demo import run_demo
+
+    run_demo(
+        output,
+        dataset=dataset,
+        steps=steps,
+        seed=seed,
+        quick=quick,
+        data_dir=data_dir,
+        device=device,
+    )
 
 
 def _first_line(thing: object) -> str:
@@ -250,4 +286,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -38,10 +38,12 @@ class MNISTCNN(nn.Module):
 
 
 class SmallCNN(nn.Module):
-    """A network for 28×28 images on a CPU: far below a tenth of the cost of `MNISTCNN`.
+    """A network for 28×28 images on a CPU: a sixteenth of the multiplications of `MNISTCNN`.
 
-    Two strided convolutions and a linear layer; 128 features. With ``dropout`` p, a third of p
-    falls on the channels and p on the features, which keeps it from memorising wrong labels.
+    Two strided convolutions and one more, each with GroupNorm(8), and a linear layer; 128
+    features. The norm matters: with a channel for each colour most inputs are dark, and without
+    it the first layer learns several times slower. With ``dropout`` p, a third of p falls on the
+    channels and p on the features, which keeps it from memorising wrong labels.
     """
 
     def __init__(
@@ -51,13 +53,18 @@ class SmallCNN(nn.Module):
         channels, height, width = input_shape
         places = -(-height // 4) * -(-width // 4)
         self.layers = nn.Sequential(
-            nn.Conv2d(channels, 16, 3, stride=2, padding=1),
+            nn.Conv2d(channels, 32, 5, stride=2, padding=2),
+            nn.GroupNorm(8, 32),
             nn.ReLU(),
-            nn.Conv2d(16, 32, 3, stride=2, padding=1),
+            nn.Conv2d(32, 64, 3, stride=2, padding=1),
+            nn.GroupNorm(8, 64),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, padding=1),
+            nn.GroupNorm(8, 64),
             nn.ReLU(),
             nn.Dropout2d(dropout / 3),
             nn.Flatten(),
-            nn.Linear(32 * places, n_outputs),
+            nn.Linear(64 * places, n_outputs),
             nn.ReLU(),
             nn.Dropout(dropout),
         )

@@ -19,7 +19,8 @@ class BalancedBatchSampler(Sampler[list[int]]):
 
     A batch is a list of example indices: the environments one after the other, shuffled
     inside. An epoch makes every example of the largest environment an anchor once; smaller
-    environments start over, reshuffled, and so does the largest to fill the last batch.
+    environments start over, reshuffled, and so does the largest to fill the last batch. Each
+    whole pass is followed by the next epoch, with other draws; `set_epoch` chooses one.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ class BalancedBatchSampler(Sampler[list[int]]):
     n_matches : a of Algorithm 1, at most the number of labels − 1
     degree_of_balancing : β of Figure 4a; an anchor is balanced with this probability, else it
         is joined by examples of its own label and covariate (needs `matches.companions`)
-    seed : with the epoch (`set_epoch`) it fixes every draw
+    seed : with the epoch it fixes every draw
     num_replicas, rank : of R processes each takes B / R whole groups of every batch, so that
         the ranks together see what a single process would
 
@@ -68,6 +69,7 @@ class BalancedBatchSampler(Sampler[list[int]]):
         self._members = [np.flatnonzero(self.environments == e) for e in self._environment_codes()]
         self.epoch = 0
         self.position = 0  # batches of this epoch already given
+        self._start = 0  # where the next pass begins; not 0 only after load_state_dict
         self.skipped_matches = 0
         """Matches that could not be given because an anchor had too few other labels."""
 
@@ -115,15 +117,17 @@ class BalancedBatchSampler(Sampler[list[int]]):
         return -(-largest // self.anchors_per_environment)
 
     def __iter__(self) -> Iterator[list[int]]:
-        plan = self._plan_anchors()
-        for position in range(self.position, len(self)):
+        epoch, start, self._start = self.epoch, self._start, 0
+        plan = self._plan_anchors(epoch)
+        for position in range(start, len(self)):
             self.position = position + 1
-            yield self._draw_batch(plan, position).tolist()
-        self.position = 0
+            yield self._draw_batch(plan, epoch, position).tolist()
+        if self.epoch == epoch:
+            self.set_epoch(epoch + 1)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch whose batches come next. Loaders that know epochs call this."""
-        self.epoch, self.position = epoch, 0
+        self.epoch, self.position, self._start = epoch, 0, 0
 
     @property
     def sampler(self) -> BalancedBatchSampler:
@@ -142,29 +146,30 @@ class BalancedBatchSampler(Sampler[list[int]]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on after the batch at which `state_dict` was taken."""
-        self.seed, self.epoch = int(state["seed"]), int(state["epoch"])
-        self.position = int(state["position"]) % len(self)
+        whole_epochs, position = divmod(int(state["position"]), len(self))
+        self.seed, self.epoch = int(state["seed"]), int(state["epoch"]) + whole_epochs
+        self.position = self._start = position
 
     # --- Algorithm 1 ---------------------------------------------------------------------------
 
-    def _plan_anchors(self) -> list[Ints]:
+    def _plan_anchors(self, epoch: int) -> list[Ints]:
         """Every environment's anchors for the epoch, in order; smaller ones start over."""
         needed = len(self) * self.anchors_per_environment
         plan = []
         for environment, members in enumerate(self._members):
-            generator = np.random.default_rng([self.seed, self.epoch, environment, 1])
+            generator = np.random.default_rng([self.seed, epoch, environment, 1])
             rounds = -(-needed // len(members))
             shuffles = [generator.permutation(members) for _ in range(rounds)]
             plan.append(np.concatenate(shuffles)[:needed])
         return plan
 
-    def _draw_batch(self, plan: list[Ints], position: int) -> Ints:
+    def _draw_batch(self, plan: list[Ints], epoch: int, position: int) -> Ints:
         """One balanced batch; a function of (seed, epoch, position), so that any can be redrawn."""
         size = self.anchors_per_environment
         share = slice(
             self.rank * size // self.num_replicas, (self.rank + 1) * size // self.num_replicas
         )
-        generator = np.random.default_rng([self.seed, self.epoch, position, 2])
+        generator = np.random.default_rng([self.seed, epoch, position, 2])
         batch = []
         for anchors in plan:
             anchors = anchors[position * size : (position + 1) * size]
