@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -54,22 +53,19 @@ class Processes:
         return box[0]
 
 
-@contextmanager
-def join_processes(device: str = "cpu") -> Iterator[Processes]:
-    """Meet the other processes of a `torchrun`; without one, this process alone."""
-    world_size = int(os.environ.get("WORLD_SIZE", "1"))
-    if world_size == 1:
-        yield Processes()
-        return
-    if dist.is_initialized():
-        yield Processes(dist.get_rank(), dist.get_world_size())
-        return
-    backend = "nccl" if device.startswith("cuda") else "gloo"
-    dist.init_process_group(backend, timeout=PATIENCE)
-    try:
-        yield Processes(dist.get_rank(), dist.get_world_size())
-    finally:
-        dist.destroy_process_group()
+def join_processes(device: str = "cpu") -> Processes:
+    """Meet the other processes of a `torchrun`; without one, this process alone.
+
+    The group stays until the process ends: a second one in the same process would hang, and
+    several runs after one another may share it.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return Processes()
+    if not dist.is_initialized():
+        backend = "nccl" if device.startswith("cuda") else "gloo"
+        dist.init_process_group(backend, timeout=PATIENCE)
+        atexit.register(dist.destroy_process_group)
+    return Processes(dist.get_rank(), dist.get_world_size())
 
 
 def _communication_device() -> torch.device:

@@ -116,22 +116,22 @@ def execute_run(
         settings, test_environment=find_environment(dataset, settings.test_environment)
     )
     device = choose_device(device)
-    with join_processes(device) as processes:
-        job = _Job(
-            settings=settings,
-            dataset=dataset,
-            directory=RunDirectory(output),
-            processes=processes,
-            featurizer=featurizer,
-            device=device,
-            cache=choose_cache(Path(output)) if cache is None else Path(cache),
-            num_workers=num_workers,
-            tensorboard=tensorboard,
-            save_every=save_every,
-            on_checkpoint=on_checkpoint,
-            verbose=verbose and processes.is_first,
-        )
-        return job.run_and_write() if processes.is_first else job.run()
+    processes = join_processes(device)
+    job = _Job(
+        settings=settings,
+        dataset=dataset,
+        directory=RunDirectory(output),
+        processes=processes,
+        featurizer=featurizer,
+        device=device,
+        cache=choose_cache(Path(output)) if cache is None else Path(cache),
+        num_workers=num_workers,
+        tensorboard=tensorboard,
+        save_every=save_every,
+        on_checkpoint=on_checkpoint,
+        verbose=verbose and processes.is_first,
+    )
+    return job.run_and_write() if processes.is_first else job.run()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,133 @@
+"""`equipoise train` and `equipoise predict` as a user types them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from benchmark.tiny import make_data
+from equipoise.cli import app
+from equipoise.data import ArrayEnvironments, EnvironmentSubset, register_dataset, registry
+
+COMMON = {
+    "--dataset": "TinyData",
+    "--algorithm": "ERM",
+    "--sampling": "random",
+    "--test-environment": "2",
+    "--steps": "6",
+    "--checkpoint-every": "3",
+    "--select": "train-domain",
+}
+
+
+@pytest.fixture(autouse=True)
+def _datasets(monkeypatch):
+    """Two datasets that exist for the length of a test."""
+    monkeypatch.setattr(registry, "_DATASETS", dict(registry._DATASETS))
+
+    @register_dataset
+    def TinyData(*, data_dir, data_seed) -> ArrayEnvironments:
+        """Three environments."""
+        return make_data(seed=data_seed)
+
+    @register_dataset
+    def TwoPlaces(*, data_dir, data_seed) -> EnvironmentSubset:
+        """One environment to train on, one to test."""
+        data = make_data()
+        two = data.subset(np.flatnonzero(data.environments > 0))
+        two.environments, two.environment_names = two.environments - 1, ("north", "south")
+        return two
+
+
+def invoke(command, *arguments, **options):
+    words = [word for pair in options.items() for word in pair]
+    return CliRunner().invoke(app, [command, *map(str, arguments), *map(str, words)])
+
+
+def train(output, *arguments, **changes):
+    return invoke("train", *arguments, **{**COMMON, "--output": output, **changes})
+
+
+def test_a_run_from_the_command_line_ends_with_a_result(tmp_path):
+    ended = train(tmp_path / "run", "--set", "lr=0.01", "--set", "warm_up=2")
+    assert ended.exit_code == 0, ended.output
+    assert "train-domain" in ended.output
+    written = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert written["settings"]["hyperparameters"]["lr"] == 0.01
+    assert written["settings"]["warm_up"] == 2
+    assert written["selections"]["train-domain"]["ood_accuracy"] is not None
+    again = train(tmp_path / "run", "--set", "lr=0.01", "--set", "warm_up=2")
+    assert again.exit_code == 0
+
+
+def test_quick_takes_the_quick_recipe(tmp_path):
+    ended = train(tmp_path / "run", "--quick", "--quiet")
+    assert ended.exit_code == 0, ended.output
+    assert ended.stdout == ""
+    settings = json.loads((tmp_path / "run" / "settings.json").read_text())["settings"]
+    assert settings["weight_average"] is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "message"),
+    [
+        ([], {"--algorithm": "CORALL"}, "Did you mean 'CORAL'"),
+        ([], {"--dataset": "TinyDat"}, "Did you mean 'TinyData'"),
+        ([], {"--sampling": "balancd"}, "Did you mean 'balanced'"),
+        ([], {"--profile": "quik"}, "Did you mean 'quick'"),
+        ([], {"--select": "test"}, "Did you mean 'test-domain'"),
+        ([], {"--test-environment": "3"}, "no test environment '3'"),
+        ([], {"--test-environment": "west"}, "no test environment 'west'"),
+        ([], {"--device": "gpu"}, "unknown device 'gpu'"),
+        ([], {"--featurizer": "small-cn"}, "Did you mean 'small-cnn'"),
+        ([], {"--dataset": "TwoPlaces", "--algorithm": "VREx", "--test-environment": "1"}, "VREx"),
+        (["--set", "learnig_rate=1"], {}, "no hyperparameter 'learnig_rate'"),
+        (["--set", "lr"], {}, "expected name=value"),
+        (["--set", "lr=1e30"], {}, "at step"),
+        (["--set", "seed=3"], {}, "option of its own"),
+        (["--set", "held_out=0"], {}, "held_out must be a share"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, arguments, changes, message):
+    ended = train(tmp_path / "run", *arguments, **changes)
+    assert ended.exit_code == 2
+    assert message in " ".join(ended.output.split())
+    assert "Traceback" not in ended.output
+
+
+def test_predictions_come_out_as_csv_or_into_a_file(tmp_path):
+    train(tmp_path / "run")
+    np.save(tmp_path / "x.npy", np.asarray(make_data().fetch(np.arange(4))))
+    printed = invoke("predict", tmp_path / "run", **{"--input": tmp_path / "x.npy"})
+    assert printed.exit_code == 0, printed.output
+    assert printed.stdout.splitlines()[0] == "example,label,probability,p(0),p(1),p(2)"
+    assert len(printed.stdout.splitlines()) == 5
+    target = tmp_path / "labels.parquet"
+    options = {"--dataset": "TinyData", "--environment": "south", "--output": target}
+    assert invoke("predict", tmp_path / "run", **options).exit_code == 0
+    assert len(pd.read_parquet(target)) == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give either --input or --dataset"),
+        ({"--input": "none.npy"}, "there is no input none.npy"),
+        ({"--dataset": "TinyDta"}, "Did you mean 'TinyData'"),
+        ({"--dataset": "TinyData", "--environment": "west"}, "'west'"),
+        ({"--dataset": "TinyData", "--selection": "balanced"}, "unknown selection rule"),
+    ],
+)
+def test_a_mistake_in_predict_is_told(tmp_path, options, message):
+    train(tmp_path / "run")
+    ended = invoke("predict", tmp_path / "run", **options)
+    assert ended.exit_code == 2
+    assert message in " ".join(ended.output.split())
+
+
+def test_a_directory_without_a_run_cannot_predict(tmp_path):
+    ended = invoke("predict", tmp_path, **{"--dataset": "TinyData"})
+    assert ended.exit_code == 2
+    assert "holds no run" in " ".join(ended.output.split())
