@@ -1,6 +1,6 @@
 """Kill a run with SIGKILL at random moments; it must end with the bits of an undisturbed one.
 
-python benchmarks/killed_run.py --kills 20
+python -m benchmarks killed-run
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import multiprocessing
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -50,7 +52,7 @@ def make_data() -> ArrayEnvironments:
     return ArrayEnvironments(x, labels, environments, covariate=colour)
 
 
-def run(output: Path) -> None:
+def train(output: Path) -> None:
     """What is killed: one run, with states saved often enough to be caught in the act."""
     torch.set_num_threads(1)
     execute_run(SETTINGS, make_data(), output, cache=output / "balancers", save_every=0.05)
@@ -84,7 +86,7 @@ def kill_at_random(output: Path, delays: np.random.Generator, mean: float, most:
 
 def _start(output: Path) -> multiprocessing.process.BaseProcess:
     # Forked, so that a new start costs no import and a kill may hit any part of the run.
-    process = multiprocessing.get_context("fork").Process(target=run, args=(output,))
+    process = multiprocessing.get_context("fork").Process(target=train, args=(output,))
     process.start()
     return process
 
@@ -97,6 +99,11 @@ def digest_run(output: Path) -> dict[str, str]:
         str(path.relative_to(output)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in paths
     }
+
+
+def run(quick: bool) -> None:
+    """In a process of its own: a fork must not inherit the threads of other benchmarks."""
+    subprocess.run([sys.executable, __file__, "--kills", "5" if quick else "20"], check=True)
 
 
 def main() -> None:

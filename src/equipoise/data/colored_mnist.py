@@ -68,10 +68,12 @@ class PaintedDigits(EnvironmentDataset):
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         assert self.covariate is not None
-        images = torch.zeros(len(indices), *self.input_shape)
-        digits = torch.from_numpy(self._pixels[indices]).float() / 255.0
-        images[torch.arange(len(indices)), torch.from_numpy(self.covariate[indices])] = digits
-        return images
+        # Rows of one flat array: twice as fast as painting [N, colours, 28, 28].
+        images = np.zeros((len(indices) * self.n_colors, 28 * 28), dtype=np.float32)
+        lit = np.arange(len(indices)) * self.n_colors + self.covariate[indices]
+        digits = self._pixels[indices].reshape(len(indices), 28 * 28)
+        images[lit] = digits.astype(np.float32) / np.float32(255)
+        return torch.from_numpy(images).view(-1, *self.input_shape)
 
 
 @register_dataset
