@@ -21,8 +21,8 @@ from equipoise.balance import (
 from equipoise.balance.distances import get_metric
 from equipoise.balance.near_ties import keep_near_ties
 from equipoise.choices import check_choice
-from equipoise.data.environments import EnvironmentDataset
-from equipoise.data.sources import Source, as_source
+from equipoise.data.columns import check_aligned, check_column, find_codes, unpack_columns
+from equipoise.data.sources import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent import FitSettings, LatentCovariateModel, get_prior, label_free_z, log_scores
 from equipoise.latent.scores import READINGS
@@ -146,7 +146,7 @@ class CausalBalancer:
         fit goes on where it stopped.
         """
         self._check_parameters()
-        source, y, environments = _unpack(X, y, environments)
+        source, y, environments = unpack_columns(X, y, environments)
         self._encode_training(source, y, environments)
         self._check_codes()
         n_labels, n_environments = len(self.classes_), len(self.environments_)
@@ -189,12 +189,8 @@ class CausalBalancer:
                 raise ValueError(f"{name} must be at least 1, got {value}")
 
     def _encode_training(self, source: Source, y: ArrayLike, environments: ArrayLike) -> None:
-        labels, sites = _column("y", y), _column("environments", environments)
-        if not len(source) == len(labels) == len(sites):
-            raise ValueError(
-                f"X, y and environments must be aligned, but have {len(source)}, {len(labels)} "
-                f"and {len(sites)} rows"
-            )
+        labels, sites = check_column("y", y), check_column("environments", environments)
+        check_aligned(source, labels, sites)
         if len(labels) == 0:
             raise ValueError("X is empty: there is nothing to learn from")
         self.classes_, label_codes = np.unique(labels, return_inverse=True)
@@ -205,7 +201,8 @@ class CausalBalancer:
     def _check_codes(self) -> None:
         n_labels, n_environments = len(self.classes_), len(self.environments_)
         if n_labels < 2:
-            raise ValueError(f"balancing needs two labels or more, y has only {self.classes_.tolist()[0]!r}")
+            only = self.classes_.tolist()[0]
+            raise ValueError(f"balancing needs two labels or more, y has only {only!r}")
         if n_environments < 2:
             raise ValueError(
                 "Z can be told apart from the label only by its change between environments: "
@@ -296,7 +293,7 @@ class CausalBalancer:
         generator = np.random.default_rng(self.random_state)
         groups = sampler.draw_groups(anchors, generator).ravel()
         self.sample_indices_ = groups[groups >= 0]
-        source, y, _ = _unpack(X, y, environments)
+        source, y, _ = unpack_columns(X, y, environments)
         labels = np.asarray(y)[self.sample_indices_]
         if isinstance(X, torch.Tensor):
             return X[torch.from_numpy(self.sample_indices_)], labels
@@ -311,7 +308,7 @@ class CausalBalancer:
     ) -> Floats:
         """Log-scores [N, m] of further examples of the same environments, e.g. a held-out part."""
         self._check_fitted()
-        source, labels, sites = self._encode_further(*_unpack(X, y, environments))
+        source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
         return log_scores(self.latent_model_, source, labels, sites, score=self.score_)
 
     def balanced_weights(
@@ -323,19 +320,17 @@ class CausalBalancer:
         accuracy then estimates accuracy where nothing is spurious, without test data.
         """
         scores = self.score_examples(X, y, environments)
-        _, labels, sites = self._encode_further(*_unpack(X, y, environments))
+        _, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
         return balanced_frequencies(self._match(scores, labels, sites))
 
     def _encode_further(
         self, source: Source, y: ArrayLike, environments: ArrayLike
     ) -> tuple[Source, Ints, Ints]:
-        labels = _codes_of("label", _column("y", y), self.classes_)
-        sites = _codes_of("environment", _column("environments", environments), self.environments_)
-        if not len(source) == len(labels) == len(sites):
-            raise ValueError(
-                f"X, y and environments must be aligned, but have {len(source)}, {len(labels)} "
-                f"and {len(sites)} rows"
-            )
+        labels = find_codes("label", check_column("y", y), self.classes_)
+        sites = find_codes(
+            "environment", check_column("environments", environments), self.environments_
+        )
+        check_aligned(source, labels, sites)
         return source, labels, sites
 
     def _check_fitted(self) -> None:
@@ -411,41 +406,6 @@ class CausalBalancer:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v != defaults[k].default]
         return f"CausalBalancer({', '.join(changed)})"
-
-
-def _unpack(
-    X: Any, y: ArrayLike | None, environments: ArrayLike | None
-) -> tuple[Source, ArrayLike, ArrayLike]:
-    """Labels and environments as given, or those that a dataset of ours brings along."""
-    if isinstance(X, EnvironmentDataset):
-        y = X.labels if y is None else y
-        environments = X.environments if environments is None else environments
-    if y is None or environments is None:
-        raise ValueError("y and environments are needed, unless X is an EnvironmentDataset")
-    return as_source(X), y, environments
-
-
-def _column(name: str, values: ArrayLike) -> NDArray:
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, but has shape {array.shape}")
-    if array.dtype == object:
-        if any(value is None or value != value for value in array):
-            raise ValueError(f"{name} has missing values: remove those rows or name them")
-        array = array.astype(str)
-    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-        raise ValueError(f"{name} has missing or infinite values: remove those rows")
-    return array
-
-
-def _codes_of(kind: str, values: NDArray, known: NDArray) -> Ints:
-    codes = np.searchsorted(known, values).clip(0, len(known) - 1)
-    unknown = known[codes] != values
-    if unknown.any():
-        raise ValueError(
-            f"{kind} {values[unknown].tolist()[0]!r} was not seen when fitting; known: {known.tolist()}"
-        )
-    return codes.astype(np.int64)
 
 
 def _mean_difference(z: Floats, labels: Ints, environments: Ints, weights: Floats | None) -> float:

@@ -6,8 +6,10 @@ import difflib
 from collections.abc import Iterable
 
 
-def check_choice(kind: str, value: str, allowed: Iterable[str]) -> str:
+def check_choice(kind: str, value: str, allowed: Iterable[str], *, hint: str = "") -> str:
     """Return `value` if it is allowed, else raise a ValueError that suggests the nearest name.
+
+    `hint` is what else a user may do, after the list of known names.
 
     >>> check_choice("metric", "l2", ["l1", "l2"])
     'l2'
@@ -17,5 +19,6 @@ def check_choice(kind: str, value: str, allowed: Iterable[str]) -> str:
         return value
     lowered = {name.lower(): name for name in names}
     near = difflib.get_close_matches(str(value).lower(), lowered, n=1, cutoff=0.5)
-    hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
-    raise ValueError(f"unknown {kind} {value!r}.{hint} Known: {', '.join(names)}")
+    guess = f" Did you mean {lowered[near[0]]!r}?" if near else ""
+    hint = f"; {hint}" if hint else ""
+    raise ValueError(f"unknown {kind} {value!r}.{guess} Known: {', '.join(names)}{hint}")

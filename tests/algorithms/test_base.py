@@ -8,7 +8,7 @@ from .tiny import TinyNet, make, tiny_batches, tiny_net
 
 
 def test_an_unknown_hyperparameter_is_named_with_the_nearest_and_the_allowed():
-    with pytest.raises(ValueError, match="IRM has no hyperparameter 'irm_lamda'") as error:
+    with pytest.raises(ValueError, match="unknown hyperparameter of IRM 'irm_lamda'") as error:
         IRM((6,), 3, 2, irm_lamda=3)
     assert "Did you mean 'irm_lambda'?" in str(error.value)
     assert "weight_decay" in str(error.value)

@@ -28,7 +28,7 @@ def test_equal_settings_have_equal_digests_and_others_another():
         ({"schedule": "cosin"}, "'cosine'"),
         ({"precision": "fp16"}, "unknown precision"),
         ({"augmentation": "afine"}, "'affine'"),
-        ({"hyperparameters": {"learning_rate": 1.0}}, "no hyperparameter 'learning_rate'"),
+        ({"hyperparameters": {"learning_rate": 1.0}}, "hyperparameter of ERM 'learning_rate'"),
         ({"hyperparameters": {"lr": "fast"}}, "must be a number, got 'fast'"),
         ({"hyperparameters": {"batch_size": 0}}, "at least 1, got 0"),
         ({"balancer": {"max_step": 1}}, "'max_steps'"),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, pad
 
-from equipoise.algorithms.registry import suggest
+from equipoise.choices import check_choice
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -118,12 +118,7 @@ def get_augmentation(name: str) -> Augmentation:
     >>> get_augmentation("affine")(x, torch.Generator().manual_seed(0)).shape
     torch.Size([4, 2, 28, 28])
     """
-    if name not in AUGMENTATIONS:
-        known = list(AUGMENTATIONS)
-        raise ValueError(
-            f"unknown augmentation {name!r}.{suggest(name, known)} Known: {', '.join(known)}."
-        )
-    return AUGMENTATIONS[name]
+    return AUGMENTATIONS[check_choice("augmentation", name, AUGMENTATIONS)]
 
 
 def _uniform(x: Tensor, generator: torch.Generator, bound: float) -> Tensor:

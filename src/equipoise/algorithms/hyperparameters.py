@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.algorithms.registry import suggest
+from equipoise.choices import check_choice
 
 Draw = Callable[[np.random.Generator], Any]
 
@@ -73,11 +73,7 @@ def choose_values(
 ) -> dict[str, Any]:
     """The defaults of ``space`` with the ``chosen`` values in their place."""
     for name in chosen:
-        if name not in space:
-            raise ValueError(
-                f"{owner} has no hyperparameter {name!r}.{suggest(name, sorted(space))} "
-                f"It has: {', '.join(sorted(space))}."
-            )
+        check_choice(f"hyperparameter of {owner}", name, sorted(space))
     return {name: h.default(large_images=large_images) for name, h in space.items()} | dict(chosen)
 
 

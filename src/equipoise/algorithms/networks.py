@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equipoise.algorithms.registry import suggest
+from equipoise.choices import check_choice
 
 LARGEST_SMALL_IMAGE = 63
 
@@ -156,11 +156,7 @@ def make_featurizer(
     128
     """
     shape = tuple(input_shape)
-    if network not in NETWORKS:
-        raise ValueError(
-            f"unknown network {network!r}.{suggest(network, list(NETWORKS))} "
-            f"Known: {', '.join(NETWORKS)}; or hand in a module of your own."
-        )
+    check_choice("network", network, NETWORKS, hint="or hand in a module of your own")
     if len(shape) not in (1, 3):
         raise ValueError(
             f"input_shape must be (channels, height, width) or (n_features,), got {shape}"

@@ -1,8 +1,9 @@
 """The algorithms by name: filled by defining a class, asked by `get_algorithm`."""
 
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
+
+from equipoise.choices import check_choice
 
 if TYPE_CHECKING:
     from equipoise.algorithms.base import Algorithm
@@ -38,11 +39,8 @@ def get_algorithm(name: str) -> "type[Algorithm]":
     if name not in _registered:
         _import_entry_points()
     if name not in _registered:
-        known = sorted(_registered)
-        raise ValueError(
-            f"unknown algorithm {name!r}.{suggest(name, known)} Known: {', '.join(known)}. "
-            "An algorithm of another package is known once that package is imported."
-        )
+        hint = "one of another package is known once that package is imported"
+        check_choice("algorithm", name, sorted(_registered), hint=hint)
     return _registered[name]
 
 
@@ -50,13 +48,6 @@ def list_algorithms() -> list[str]:
     """The names of all registered algorithms, those of installed packages included."""
     _import_entry_points()
     return sorted(_registered)
-
-
-def suggest(name: str, known: list[str]) -> str:
-    """' Did you mean …?' for the known name nearest to ``name``, or nothing."""
-    by_lower = {k.lower(): k for k in known}
-    near = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.5)
-    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def _import_entry_points() -> None:
