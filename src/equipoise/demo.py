@@ -17,7 +17,7 @@ from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import RunData, RunResult, RunSettings, execute_run, make_settings
 from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
 from equipoise.benchmark.run_data import split_for_run
-from equipoise.benchmark.sampling import make_batches
+from equipoise.benchmark.sampling import count_anchors, make_batches
 from equipoise.data import EnvironmentDataset, get_dataset
 from equipoise.files import write_json
 from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
@@ -163,7 +163,7 @@ def _tabulate_epoch(settings: RunSettings, data: RunData, balancer: CausalBalanc
     assert data.train.covariate is not None
     batches = make_batches(settings, data, balancer=balancer)
     size = len(data.train) // len(data.training_environments)
-    anchors = settings.anchors_per_environment or 1
+    anchors = count_anchors(settings, data.train.n_labels)
     drawn = np.concatenate([part for t in range(size // anchors) for part in batches.draw(t)])
     n_values = int(data.train.covariate.max()) + 1
     return cross_table(

@@ -12,16 +12,16 @@ RECIPES: dict[str, dict[str, Any]] = {
     # Small images on a CPU. What keeps a network from memorising the few digits, a quarter of
     # them with a wrong label, that carry most of a balanced batch's weight.
     "quick": {
-        "steps": 600,
-        "checkpoint_every": 50,
+        "steps": 800,
+        "checkpoint_every": 100,
         "featurizer": "small-cnn",
         "augmentation": "affine",
         "weight_average": 0.99,
         "warm_up": 50,
         "schedule": "cosine",
-        "anchors_per_environment": 32,
         "evaluate_at_most": 2000,
         "hyperparameters": {
+            "batch_size": 320,  # of each environment; balanced batches hold 320 / (a + 1) anchors
             "lr": 2e-3,
             "weight_decay": 1e-2,
             "dropout": 0.3,

@@ -16,6 +16,7 @@ from equipoise.latent.model import LatentCovariateModel
 READINGS = ("observed", "hypothesised")
 
 
+@torch.no_grad()
 def log_scores(
     model: LatentCovariateModel,
     source: Source,
@@ -35,7 +36,7 @@ def log_scores(
     log_frequencies = model.log_label_frequencies()
     rows = []
     for x, y, e in _blocks(model, source, labels, environments, block):
-        z = observed_z(model, x, y, e) if score == "observed" else model.encode_hypotheses(x, e)
+        z = model.encode(x, y, e)[0] if score == "observed" else model.encode_hypotheses(x, e)
         rows.append(log_posterior(model, z.double(), e) + log_frequencies[e])
     return torch.cat(rows).log_softmax(dim=1).numpy(force=True)
 
@@ -46,10 +47,7 @@ def log_posterior(model: LatentCovariateModel, z: Tensor, e: Tensor) -> Tensor:
     return model.prior.log_density(z if z.ndim == 3 else z[:, None], every, e[:, None])
 
 
-def observed_z(model: LatentCovariateModel, x: Tensor, y: Tensor, e: Tensor) -> Tensor:
-    return model.encode(x, y, e)[0]
-
-
+@torch.no_grad()
 def label_free_z(
     model: LatentCovariateModel,
     source: Source,
@@ -66,7 +64,6 @@ def label_free_z(
     return torch.cat(rows).numpy(force=True)
 
 
-@torch.no_grad()
 def _blocks(
     model: LatentCovariateModel,
     source: Source,
