@@ -25,12 +25,10 @@ def _look_up(quick: bool, spread: float) -> None:
     del chunks
     rng = np.random.default_rng(0)
     labels, environments = rng.integers(0, LABELS, n), rng.integers(0, ENVIRONMENTS, n)
-    made, lazy = time_of(
-        lambda: LazyMatches(scores, labels, environments, n_jobs=2, memory=4 << 30)
-    )
+    made, lazy = time_of(lambda: LazyMatches(scores, labels, environments, n_jobs=2))
     batch = 4_096 if quick else 32_768
     print(f"spread {spread:g}: {n:,} examples, ready in {made:.1f} s; a={ASKED}, {batch:,} at once")
-    for turn in ("first", "later"):
+    for turn in ("first", "second", "third"):
         anchors = rng.integers(0, n, batch)
         other = (labels[anchors, None] + 1 + rng.integers(0, LABELS - 1, (batch, ASKED))) % LABELS
         seconds, _ = time_of(lambda a=anchors, o=other: lazy.lookup(a, o))

@@ -139,7 +139,7 @@ class Environment:
             return None
         if self._distinct.all_differ:
             n = places.stop - places.start if isinstance(places, slice) else len(places)
-            return Distinct(np.arange(n), np.arange(n))
+            return Distinct.all_of(n)
         _, first, inverse = np.unique(
             self._distinct.inverse[places], return_index=True, return_inverse=True
         )

@@ -13,7 +13,7 @@ IntArray = NDArray[np.int64]
 #: float32 scores whose logits were in the hundreds are off by 1e-4; raw logits by far more.
 NORMALISATION_TOLERANCE = 1e-3
 
-_ROWS_AT_ONCE = 1 << 16
+_ENTRIES_AT_ONCE = 1 << 18
 
 
 def as_array(values: Any) -> NDArray[Any]:
@@ -33,8 +33,8 @@ def check_shape(scores: NDArray[Any]) -> None:
         raise TypeError(f"log_scores must be real numbers, got dtype {scores.dtype}")
 
 
-def check_log_scores(log_scores: Any) -> FloatArray:
-    """Normalised log-probabilities [N, m] as float64; −inf is a probability of 0.
+def check_log_scores(log_scores: Any) -> NDArray[Any]:
+    """Normalised log-probabilities [N, m], floating as they came; −inf is a probability of 0.
 
     >>> check_log_scores([[0.0, 1.0]])
     Traceback (most recent call last):
@@ -43,9 +43,9 @@ def check_log_scores(log_scores: Any) -> FloatArray:
     """
     scores = as_array(log_scores)
     check_shape(scores)
-    scores = np.asarray(scores, dtype=np.float64)
-    for start in range(0, len(scores), _ROWS_AT_ONCE):
-        part = scores[start : start + _ROWS_AT_ONCE]
+    step = max(1, _ENTRIES_AT_ONCE // scores.shape[1])
+    for start in range(0, len(scores), step):
+        part = np.asarray(scores[start : start + step], dtype=np.float64)
         check_rows(part, np.arange(start, start + len(part)))
     return scores
 

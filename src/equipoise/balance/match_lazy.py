@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from equipoise.balance.distances import FloatArray, IntArray, get_metric
+from equipoise.balance.distances import FloatArray, IntArray, Scores, get_metric
 from equipoise.balance.engines.choice import Search
-from equipoise.balance.engines.nearest import Nearest
+from equipoise.balance.engines.kernels import prepare
 from equipoise.balance.match_input import check_codes, check_labels
 from equipoise.balance.match_source import open_scores
-from equipoise.balance.match_stratum import Stratum
+from equipoise.balance.match_stratum import Distinct, Stratum
 from equipoise.balance.matches import BoolArray
 
 DEFAULT_MEMORY = 1 << 30
+_ENTRIES_AT_ONCE = 1 << 18
 
 
 class LazyMatches:
     """Answers `lookup` and `has_match` as a table of matches would, by searching on demand.
 
-    The strata (environment, label) last asked for stay ready in up to `memory` bytes. Ask for
-    many anchors at once: each stratum is then loaded once for all of them.
+    Strata (environment, label) that were asked for stay ready in up to `memory` bytes. Ask for
+    many anchors at once: each stratum is then visited once for all of them.
 
     >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     >>> matches = LazyMatches(scores, [0, 1, 1])
@@ -51,7 +51,7 @@ class LazyMatches:
         device: str | None = None,
         memory: int = DEFAULT_MEMORY,
     ) -> None:
-        self._search = Search(get_metric(metric), k, engine, device)
+        self._search = Search(get_metric(metric), k, engine, device, only_positions=True)
         if caliper is not None and not (isinstance(caliper, (int, float)) and caliper >= 0):
             raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")
         self._source = open_scores(log_scores)
@@ -67,8 +67,8 @@ class LazyMatches:
         self._members = np.argsort(stratum, kind="stable")
         n_strata = (int(self._environment.max()) + 1) * m
         self._starts = np.searchsorted(stratum[self._members], np.arange(n_strata + 1))
-        self._cache: OrderedDict[int, Stratum] = OrderedDict()
-        self._cached_rows = 0
+        self._cache: dict[int, Stratum] = {}
+        self._n_cached = 0
         self._lock = threading.Lock()
         self._blas = ThreadpoolController()
 
@@ -92,33 +92,25 @@ class LazyMatches:
 
     def lookup(self, anchors: Any, labels: Any) -> IntArray:
         """Matches of `anchors` [B] in the `labels` [B, a] asked of each: [B, a, k], −1 for none."""
-        return self.lookup_with_distances(anchors, labels)[0]
+        if self._caliper is not None:
+            return self.lookup_with_distances(anchors, labels)[0]
+        return self._find(np.asarray(anchors), np.asarray(labels))
 
     def lookup_with_distances(self, anchors: Any, labels: Any) -> tuple[IntArray, FloatArray]:
         """The same, with the distances; inf where there is no match."""
-        asked, anchor_codes = np.asarray(labels), np.asarray(anchors)
-        n, m = self._source.shape
-        who = np.repeat(anchor_codes, asked.shape[1])
-        what = asked.reshape(-1)
-        if who.size and (who.min() < 0 or who.max() >= n or what.min() < 0 or what.max() >= m):
-            raise ValueError(f"anchors must lie in 0…{n - 1} and labels in 0…{m - 1}")
-        result = Nearest.empty(len(who), self.k)
-        stratum = self._environment[who] * m + what
-        stratum[self._labels[who] == what] = -1  # own label
-        order = np.argsort(stratum, kind="stable")
-        cuts = np.flatnonzero(np.diff(stratum[order])) + 1
-        tasks = [part for part in np.split(order, cuts) if len(part) and stratum[part[0]] >= 0]
-        with self._blas.limit(limits=1, user_api="blas"):
-            found = Parallel(n_jobs=self._n_jobs, require="sharedmem", batch_size=16)(
-                delayed(self._nearest)(int(stratum[part[0]]), who[part]) for part in tasks
-            )
-        for part, nearest in zip(tasks, found, strict=True):
-            result.put(part, nearest)
+        who = np.asarray(anchors)
+        found = self._find(who, np.asarray(labels))
+        distances = np.full(found.shape, np.inf)
+        places = np.argwhere(found >= 0)
+        step = max(1, _ENTRIES_AT_ONCE // self._source.shape[1])
+        for start in range(0, len(places), step):
+            row, asked, rank = places[start : start + step].T
+            p, q = self._source.read(who[row]), self._source.read(found[row, asked, rank])
+            distances[row, asked, rank] = self._search.metric.distance(p, q)
         if self._caliper is not None:
-            far = result.distances > self._caliper
-            result.distances[far], result.positions[far] = np.inf, -1
-        shape = (*asked.shape, self.k)
-        return result.positions.reshape(shape), result.distances.reshape(shape)
+            far = distances > self._caliper
+            found[far], distances[far] = -1, np.inf
+        return found, distances
 
     def has_match(self, anchors: Any) -> BoolArray:
         """For which labels each of `anchors` [B] has a match: [B, m].
@@ -135,26 +127,56 @@ class LazyMatches:
         result[np.arange(len(anchor_codes)), self._labels[anchor_codes]] = False
         return result
 
-    def _nearest(self, stratum: int, anchors: IntArray) -> Nearest:
+    def _find(self, anchors: IntArray, asked: IntArray) -> IntArray:
+        n, m = self._source.shape
+        who, what = np.repeat(anchors, asked.shape[1]), asked.reshape(-1)
+        if who.size and (who.min() < 0 or who.max() >= n or what.min() < 0 or what.max() >= m):
+            raise ValueError(f"anchors must lie in 0…{n - 1} and labels in 0…{m - 1}")
+        found = np.empty((len(who), self.k), dtype=np.int64)
+        step = max(1, asked.shape[1]) * max(1, self.memory // 4 // (24 * m))
+        for start in range(0, len(who), step):
+            part = slice(start, start + step)
+            found[part] = self._answer(who[part], what[part])
+        return found.reshape(*asked.shape, self.k)
+
+    def _answer(self, who: IntArray, what: IntArray) -> IntArray:
+        """Matches of each (anchor, label) pair; anchors are read once, whatever they ask."""
+        result = np.full((len(who), self.k), -1, dtype=np.int64)
+        anchors, row = np.unique(who, return_inverse=True)
+        scores = prepare(self._search.metric, self._source.read(anchors))
+        stratum = self._environment[who] * self._source.shape[1] + what
+        stratum[self._labels[who] == what] = -1  # own label
+        order = np.argsort(stratum, kind="stable")
+        cuts = np.flatnonzero(np.diff(stratum[order])) + 1
+        tasks = [part for part in np.split(order, cuts) if len(part) and stratum[part[0]] >= 0]
+        with self._blas.limit(limits=1, user_api="blas"):
+            found = Parallel(n_jobs=self._n_jobs, require="sharedmem", batch_size=64)(
+                delayed(self._nearest)(int(stratum[part[0]]), scores, row[part]) for part in tasks
+            )
+        for part, positions in zip(tasks, found, strict=True):
+            result[part] = positions
+        return result
+
+    def _nearest(self, stratum: int, scores: Scores, rows: IntArray) -> IntArray:
         start, stop = self._starts[stratum : stratum + 2]
         if start == stop:
-            return Nearest.empty(len(anchors), self.k)
+            return np.full((len(rows), self.k), -1, dtype=np.int64)
         members = self._members[start:stop]
-        found = self._ready(stratum, members).nearest(self._source.read(anchors), self.k)
-        return Nearest(found.distances, np.where(found.positions < 0, -1, members[found.positions]))
+        ready = self._ready(stratum, members)
+        found = ready.nearest(scores.take(rows), self.k, Distinct.all_of(len(rows))).positions
+        ready.release(lambda positions: self._source.read(members[positions]))
+        return np.where(found < 0, -1, members[found])
 
     def _ready(self, stratum: int, members: IntArray) -> Stratum:
         with self._lock:
             if stratum in self._cache:
-                self._cache.move_to_end(stratum)
                 return self._cache[stratum]
         made = Stratum(self._search, self._source.read(members))
         with self._lock:
-            if stratum not in self._cache:
+            row = (4 if self.metric == "kl" else 20) * self._source.shape[1] + 64
+            # When all is full what is there stays: strata are asked for in turn, and making
+            # room for the next would throw out just what is asked for first again.
+            if stratum not in self._cache and (self._n_cached + len(members)) * row <= self.memory:
                 self._cache[stratum] = made
-                self._cached_rows += len(members)
-            row = 24 * self._source.shape[1] + 64
-            while self._cached_rows * row > self.memory and len(self._cache) > 1:
-                old, _ = self._cache.popitem(last=False)
-                self._cached_rows -= int(self._starts[old + 1] - self._starts[old])
+                self._n_cached += len(members)
         return made

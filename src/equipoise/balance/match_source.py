@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance.distances import FloatArray, IntArray, Scores
+from equipoise.balance.distances import IntArray, Scores
 from equipoise.balance.match_input import check_log_scores, check_rows, check_shape
 
 _ROWS_AT_ONCE = 1 << 14
@@ -43,11 +43,11 @@ class ArrayScores:
     on_disk = False
 
     def __init__(self, log_scores: Any) -> None:
-        self._log: FloatArray = check_log_scores(log_scores)
+        self._log = check_log_scores(log_scores)
         self.shape = (len(self._log), self._log.shape[1])
 
     def read(self, rows: IntArray) -> Scores:
-        return Scores.from_log(self._log[rows])
+        return Scores.from_log(np.asarray(self._log[rows], dtype=np.float64))
 
 
 class FileScores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.balance.distances import FloatArray, IntArray, Scores
+from equipoise.balance.engines.blocked import BlockedEngine, RowsOnDemand
 from equipoise.balance.engines.choice import Engine, Search
 from equipoise.balance.engines.nearest import Nearest, first_k
 
@@ -28,10 +30,15 @@ class Distinct:
     inverse: IntArray  # [n] which distinct row each row is
 
     @classmethod
+    def all_of(cls, n: int) -> Distinct:
+        """n rows that are taken to differ."""
+        return cls(np.arange(n), np.arange(n))
+
+    @classmethod
     def of(cls, rows: FloatArray) -> Distinct:
         n = len(rows)
         if n > 4 * _SAMPLE and cls.of(rows[:: -(-n // _SAMPLE)]).all_differ:
-            return cls(np.arange(n), np.arange(n))  # the few there may be are not worth a sort
+            return cls.all_of(n)  # the few there may be are not worth a sort
         code = _hash_rows(rows)
         order = np.argsort(code, kind="stable")
         fresh = np.ones(n, dtype=bool)
@@ -41,7 +48,7 @@ class Distinct:
         same[at] = (rows[order[at + 1]] == rows[order[at]]).all(axis=1)
         fresh[1:] = ~same
         if fresh.all():
-            return cls(np.arange(n), np.arange(n))
+            return cls.all_of(n)
         first = order[fresh]  # the sort is stable, so this is the lowest of its kind
         rank = np.empty(len(first), dtype=np.int64)
         rank[np.argsort(first)] = np.arange(len(first))
@@ -126,6 +133,19 @@ class Stratum:
             self._engine = self._search.engine_for(self._candidates, anchors, rows)
         found = self._engine.nearest(anchors, rows)
         return _pad(found, k) if self._distinct.all_differ else self._expand(found, k)
+
+    def release(self, read: Callable[[IntArray], Scores]) -> None:
+        """Let go of the scores of the candidates, if the engine can do without them.
+
+        Blocks of KL keep a float32 matrix, a fifth of it all; the few candidates that are near
+        are then read again, by position.
+        """
+        if isinstance(self._engine, BlockedEngine) and self._search.metric.order is None:
+            first = self._distinct.first
+            self._engine.candidates = RowsOnDemand(
+                len(first), lambda positions: read(first[positions])
+            )
+            self._candidates = Scores.from_log(np.zeros((0, 0)))
 
     def _expand(self, found: Nearest, k: int) -> Nearest:
         # The k nearest examples are among the first k members of the k nearest distinct rows.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
 from equipoise.balance.engines.kernels import PADDING, Float32Array, Kernel, make_kernel, prepare
-from equipoise.balance.engines.nearest import Nearest, rank_pairs, rank_table
+from equipoise.balance.engines.nearest import Candidates, Nearest, rank_pairs, rank_table
 
 BLOCK_BYTES = 2 << 20
 _PAIRS_AT_ONCE = 1 << 16
@@ -28,6 +30,22 @@ class Blocks(Protocol):
     def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]: ...
 
 
+@dataclass(frozen=True)
+class RowsOnDemand:
+    """Candidates whose scores are read by position when they are to be measured."""
+
+    n: int
+    read: Callable[[IntArray], Scores]
+
+    def __len__(self) -> int:
+        return self.n
+
+    def take(self, rows: IntArray) -> Scores:
+        flat = self.read(rows.ravel())
+        shape = (*rows.shape, flat.log.shape[1])
+        return Scores(flat.log.reshape(shape), flat.prob.reshape(shape))
+
+
 class BlockedEngine:
     """KL and L2 as matrix products, L1 and L∞ label by label, over all candidates.
 
@@ -45,16 +63,20 @@ class BlockedEngine:
         *,
         block_bytes: int = BLOCK_BYTES,
         blocks: Blocks | None = None,
+        only_positions: bool = False,
     ) -> None:
         self.metric = metric
-        self.candidates = candidates
+        self.candidates: Candidates = candidates
         self._kernel = make_kernel(metric, candidates)
         self._block_bytes = block_bytes
         self._blocks = blocks
+        self._only_positions = only_positions
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         result = Nearest.empty(len(anchors), k)
-        shortlist = Shortlist(self.metric, anchors.bare(), self.candidates, k, result)
+        shortlist = Shortlist(
+            self.metric, anchors.bare(), self.candidates, k, result, self._only_positions
+        )
         blocks = self._blocks or NumpyBlocks()
         groups, factors, sizes = prepare(self.metric, anchors).factors or ()
         for group in np.unique(groups):
@@ -101,10 +123,16 @@ class Shortlist:
     """Pairs wait here until there are enough of them to be measured together."""
 
     def __init__(
-        self, metric: Metric, anchors: Scores, candidates: Scores, k: int, result: Nearest
+        self,
+        metric: Metric,
+        anchors: Scores,
+        candidates: Candidates,
+        k: int,
+        result: Nearest,
+        only_positions: bool = False,
     ) -> None:
         self.metric, self.anchors, self.candidates = metric, anchors, candidates
-        self.k, self.result = k, result
+        self.k, self.result, self.only_positions = k, result, only_positions
         self._anchors: list[IntArray] = []
         self._rows: list[IntArray] = []
         self._places: list[IntArray] = []
@@ -123,15 +151,17 @@ class Shortlist:
         if not self._anchors:
             return
         anchors = np.concatenate(self._anchors)
-        ranked = rank_pairs(
-            self.metric,
-            self.anchors.take(anchors),
-            self.candidates,
-            np.concatenate(self._rows),
-            np.concatenate(self._places),
-            self.k,
-        )
-        self.result.put(anchors, ranked)
+        rows, places = np.concatenate(self._rows), np.concatenate(self._places)
+        if self.only_positions and self.k == 1:
+            alone = np.bincount(rows, minlength=len(anchors)) == 1
+            sole = alone[rows]
+            self.result.positions[anchors[rows[sole]], 0] = places[sole]
+            number = np.cumsum(~alone) - 1
+            anchors, rows, places = anchors[~alone], number[rows[~sole]], places[~sole]
+        if len(anchors):
+            some = self.anchors.take(anchors)
+            ranked = rank_pairs(self.metric, some, self.candidates, rows, places, self.k)
+            self.result.put(anchors, ranked)
         self._anchors, self._rows, self._places = [], [], []
         self._n_anchors = self._n_pairs = 0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from equipoise.balance.distances import Metric, Scores
-from equipoise.balance.engines.blocked import BlockedEngine
+from equipoise.balance.engines.blocked import BLOCK_BYTES, BlockedEngine
 from equipoise.balance.engines.cells import CellsEngine
 from equipoise.balance.engines.cost import cheapest
 from equipoise.balance.engines.direct import DirectEngine
@@ -47,13 +47,15 @@ ENGINES: dict[str, Callable[[Metric, Scores], Engine]] = {
 class Search:
     """What is looked for and by what means, the same in every stratum.
 
-    `chosen` remembers the automatic choice for strata of a size (in powers of two).
+    `chosen` remembers the automatic choice for strata of a size (in powers of two). With
+    `only_positions` an engine may leave distances out where they decide nothing.
     """
 
     metric: Metric
     k: int = 1
     engine: str = "auto"
     device: str | None = None
+    only_positions: bool = False
     chosen: dict[int, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,16 +68,18 @@ class Search:
 
     def engine_for(self, candidates: Scores, anchors: Scores, k: int) -> Engine:
         """Build the engine over the candidates, choosing it by these anchors if need be."""
-        if self.device is not None:
-            return BlockedEngine(
-                self.metric,
-                candidates,
-                block_bytes=DEVICE_BLOCK_BYTES,
-                blocks=TorchBlocks(self.device),
-            )
-        if self.engine != "auto":
-            return ENGINES[self.engine](self.metric, candidates)
-        size = len(candidates).bit_length()
-        if size not in self.chosen:
-            self.chosen[size] = cheapest(self.metric, candidates, anchors, k, dict(ENGINES))
-        return ENGINES[self.chosen[size]](self.metric, candidates)
+        name = self.engine if self.device is None else "blocked"
+        if name == "auto":
+            size = len(candidates).bit_length()
+            if size not in self.chosen:
+                self.chosen[size] = cheapest(self.metric, candidates, anchors, k, dict(ENGINES))
+            name = self.chosen[size]
+        if name != "blocked":
+            return ENGINES[name](self.metric, candidates)
+        return BlockedEngine(
+            self.metric,
+            candidates,
+            block_bytes=BLOCK_BYTES if self.device is None else DEVICE_BLOCK_BYTES,
+            blocks=None if self.device is None else TorchBlocks(self.device),
+            only_positions=self.only_positions,
+        )

@@ -8,12 +8,21 @@ shortlists that hold the true nearest.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
 
 _ENTRIES_AT_ONCE = 1 << 18  # pairs · labels: what is measured together stays in cache
+
+
+class Candidates(Protocol):
+    """Scores of candidates, at hand or read when they are needed."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: IntArray, /) -> Scores: ...
 
 
 _BEHIND = np.iinfo(np.int64).max
@@ -46,12 +55,12 @@ class Nearest:
 
 
 def rank_table(
-    metric: Metric, anchors: Scores, candidates: Scores, table: IntArray, k: int
+    metric: Metric, anchors: Scores, candidates: Candidates, table: IntArray, k: int
 ) -> Nearest:
     """Rank a shortlist of equal length for every anchor: positions [n, w], −1 for no entry."""
     n, width = table.shape
     result = Nearest.empty(n, k)
-    step = max(1, _ENTRIES_AT_ONCE // (max(1, width) * candidates.log.shape[1]))
+    step = max(1, _ENTRIES_AT_ONCE // (max(1, width) * anchors.log.shape[1]))
     for start in range(0, n, step):
         part = slice(start, min(n, start + step))
         positions = table[part]
@@ -93,7 +102,7 @@ def first_k(distances: FloatArray, positions: IntArray, k: int) -> Nearest:
 def rank_pairs(
     metric: Metric,
     anchors: Scores,
-    candidates: Scores,
+    candidates: Candidates,
     rows: IntArray,
     positions: IntArray,
     k: int,
