@@ -83,7 +83,7 @@ def test_quick_takes_the_quick_recipe(tmp_path):
         ([], {"--device": "gpu"}, "unknown device 'gpu'"),
         ([], {"--featurizer": "small-cn"}, "Did you mean 'small-cnn'"),
         ([], {"--dataset": "TwoPlaces", "--algorithm": "VREx", "--test-environment": "1"}, "VREx"),
-        (["--set", "learnig_rate=1"], {}, "no hyperparameter 'learnig_rate'"),
+        (["--set", "learnig_rate=1"], {}, "'learnig_rate'"),
         (["--set", "lr"], {}, "expected name=value"),
         (["--set", "lr=1e30"], {}, "at step"),
         (["--set", "seed=3"], {}, "option of its own"),
