@@ -164,50 +164,6 @@ def test_scikit_learn_can_clone_it():
     assert clone(original).get_params() == original.get_params()
 
 
-def _x(n=40):
-    return np.random.default_rng(0).normal(size=(n, 3))
-
-
-Y, E = np.arange(40) % 2, np.arange(40) // 20
-HALF_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, _x())
-BAD_INPUT = {
-    "NaN features": ({}, HALF_NAN, Y, E, "NaN or infinite value, first in row 7"),
-    "infinite features": ({}, _x() * np.inf, Y, E, "NaN or infinite"),
-    "text features": ({}, np.full((40, 3), "a"), Y, E, "not a table of numbers"),
-    "one-dimensional features": ({}, np.zeros(40), Y, E, r"\[N, features\]"),
-    "empty arrays": ({}, np.zeros((0, 3)), [], [], "empty"),
-    "labels of another length": ({}, _x(), Y[:-1], E, "aligned, but have 40, 39 and 40"),
-    "environments of another length": ({}, _x(), Y, E[:-1], "aligned"),
-    "labels in a table": ({}, _x(), Y[:, None], E, "y must be one-dimensional"),
-    "missing labels": ({}, _x(), [None, *Y[1:]], E, "missing values"),
-    "NaN environments": ({}, _x(), Y, np.where(E == 0, np.nan, 1.0), "missing or infinite"),
-    "one label only": ({}, _x(), np.zeros(40), E, "two labels or more"),
-    "one environment only": ({}, _x(), Y, np.zeros(40), "two or more are needed"),
-    "each label in one environment only": ({}, _x(), E, E, "seen in one environment only"),
-    "n_matches above m − 1": ({"n_matches": 2}, _x(), Y, E, "number of labels − 1 = 1"),
-    "n_matches of zero": ({"n_matches": 0}, _x(), Y, E, "n_matches must be"),
-    "unknown metric": ({"metric": "l3"}, _x(), Y, E, "metric 'l3'"),
-    "unknown prior": ({"prior": "laplace"}, _x(), Y, E, "unknown prior 'laplace'"),
-    "unknown score": ({"score": "both"}, _x(), Y, E, "unknown score 'both'"),
-    "no nearest": ({"n_nearest": 0}, _x(), Y, E, "n_nearest must be at least 1"),
-    "no y": ({}, _x(), None, E, "y and environments are needed"),
-}
-
-
-@pytest.mark.parametrize(
-    ("settings", "x", "y", "e", "message"), BAD_INPUT.values(), ids=BAD_INPUT.keys()
-)
-def test_bad_input_is_refused_in_plain_words_and_nothing_is_half_done(
-    settings, x, y, e, message, tmp_path
-):
-    balancer = CausalBalancer(**settings)
-    checkpoint = tmp_path / "fit.safetensors"
-    with pytest.raises(ValueError, match=message):
-        balancer.fit(x, y, e, checkpoint=checkpoint)
-    assert not hasattr(balancer, "matches_")
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_label_seen_in_one_environment_only_is_matched_there_and_skipped_elsewhere():
     data = make_spurious(n=600, n_labels=3)
     keep = np.flatnonzero((data.labels != 2) | (data.environments == 0))

@@ -1,0 +1,107 @@
+"""Everything a user may get wrong on the way to a balanced batch, in one table.
+
+Each gets a ValueError in plain words, or a stated and counted fallback, and nothing is half-done.
+"""
+
+import numpy as np
+import pytest
+
+from equipoise import BalancedBatchSampler, CausalBalancer, match_scores
+from equipoise.data import fetch
+
+
+def _x(n: int = 40) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, 3))
+
+
+Y, E = np.arange(40) % 2, np.arange(40) // 20
+HALF_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, _x())
+BAD_INPUT = {
+    "NaN features": ({}, HALF_NAN, Y, E, "NaN or infinite value, first in row 7"),
+    "infinite features": ({}, _x() * np.inf, Y, E, "NaN or infinite"),
+    "text features": ({}, np.full((40, 3), "a"), Y, E, "not a table of numbers"),
+    "one-dimensional features": ({}, np.zeros(40), Y, E, r"\[N, features\]"),
+    "empty arrays": ({}, np.zeros((0, 3)), [], [], "empty"),
+    "labels of another length": ({}, _x(), Y[:-1], E, "aligned, but have 40, 39 and 40"),
+    "environments of another length": ({}, _x(), Y, E[:-1], "aligned"),
+    "labels in a table": ({}, _x(), Y[:, None], E, "y must be one-dimensional"),
+    "missing labels": ({}, _x(), [None, *Y[1:]], E, "missing values"),
+    "NaN environments": ({}, _x(), Y, np.where(E == 0, np.nan, 1.0), "missing or infinite"),
+    "one label only": ({}, _x(), np.zeros(40), E, "two labels or more"),
+    "one environment only": ({}, _x(), Y, np.zeros(40), "two or more are needed"),
+    "each label in one environment only": ({}, _x(), E, E, "seen in one environment only"),
+    "n_matches above m − 1": ({"n_matches": 2}, _x(), Y, E, "number of labels − 1 = 1"),
+    "n_matches of zero": ({"n_matches": 0}, _x(), Y, E, "n_matches must be"),
+    "unknown metric": ({"metric": "l3"}, _x(), Y, E, "metric 'l3'"),
+    "unknown prior": ({"prior": "laplace"}, _x(), Y, E, "unknown prior 'laplace'"),
+    "unknown score": ({"score": "both"}, _x(), Y, E, "unknown score 'both'"),
+    "no nearest": ({"n_nearest": 0}, _x(), Y, E, "n_nearest must be at least 1"),
+    "no y": ({}, _x(), None, E, "y and environments are needed"),
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "x", "y", "e", "message"), BAD_INPUT.values(), ids=BAD_INPUT.keys()
+)
+def test_bad_input_is_refused_in_plain_words_and_nothing_is_half_done(
+    settings, x, y, e, message, tmp_path
+):
+    balancer = CausalBalancer(**settings)
+    checkpoint = tmp_path / "fit.safetensors"
+    with pytest.raises(ValueError, match=message):
+        balancer.fit(x, y, e, checkpoint=checkpoint)
+    assert not hasattr(balancer, "matches_")
+    assert not list(tmp_path.iterdir())
+
+
+UNIFORM = np.log(np.full((4, 2), 0.5))
+MATCHES = match_scores(UNIFORM, [0, 1, 0, 1])
+BAD_CALLS = {
+    "scores that are not normalised": (lambda: match_scores(UNIFORM + 1, [0, 1, 0, 1]), "sum"),
+    "scores with NaN": (lambda: match_scores(UNIFORM * np.nan, [0, 1, 0, 1]), "NaN"),
+    "no scores": (lambda: match_scores(np.zeros((0, 2)), []), "N > 0"),
+    "labels beyond the scores": (lambda: match_scores(UNIFORM, [0, 1, 2, 1]), "label"),
+    "labels of another length": (lambda: match_scores(UNIFORM, [0, 1]), "labels"),
+    "environments of another length": (
+        lambda: match_scores(UNIFORM, [0, 1, 0, 1], [0]),
+        "environments",
+    ),
+    "unknown metric": (lambda: match_scores(UNIFORM, [0, 1, 0, 1], metric="cosine"), "cosine"),
+    "no nearest": (lambda: match_scores(UNIFORM, [0, 1, 0, 1], k=0), "k must"),
+    "more matches than other labels": (
+        lambda: BalancedBatchSampler(
+            [0, 1, 0, 1], None, MATCHES, anchors_per_environment=1, n_matches=2
+        ),
+        "number of labels − 1 = 1",
+    ),
+    "no examples": (
+        lambda: BalancedBatchSampler([], None, MATCHES, anchors_per_environment=1, n_matches=1),
+        "integer codes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), BAD_CALLS.values(), ids=BAD_CALLS.keys())
+def test_bad_arrays_are_refused_in_plain_words(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_corrupted_cache_is_said_and_never_trusted(monkeypatch, tmp_path):
+    """The stated fallback: the file is named, removed, and fetched again or asked for."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("EQUIPOISE_DATA", raising=False)
+
+    def refuse():
+        raise ValueError("no network here")
+
+    monkeypatch.setattr(fetch, "_download", refuse)
+    fetch.mnist_cache().mkdir(parents=True)
+    damaged = fetch.mnist_cache() / "train-images-idx3-ubyte"
+    damaged.write_bytes(b"damaged")
+    with (
+        pytest.warns(UserWarning, match="train-images-idx3-ubyte is damaged"),
+        pytest.raises(ValueError, match="no network here"),
+    ):
+        fetch.fetch_mnist()
+    assert not damaged.exists()
