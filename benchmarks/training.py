@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from equipoise.algorithms import make_featurizer
 from equipoise.benchmark import RunSettings, Training, split_for_run
 from equipoise.benchmark.feeding import StepDataset
-from equipoise.benchmark.training import build_algorithm
+from equipoise.benchmark.preparation import build_algorithm
 from equipoise.data import EnvironmentDataset, get_dataset
 
 

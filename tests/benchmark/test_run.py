@@ -73,6 +73,15 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     assert not list((tmp_path / "run" / "checkpoints").iterdir())
 
 
+def test_lost_records_of_a_finished_run_come_back_from_its_last_state(tmp_path):
+    first = run(tmp_path / "run")
+    records = tmp_path / "run" / "records.jsonl"
+    content = records.read_bytes()
+    records.unlink()
+    assert run(tmp_path / "run") == first
+    assert records.read_bytes() == content
+
+
 @pytest.mark.parametrize("step", [4, 8])
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path, step):
     run(tmp_path / "whole")

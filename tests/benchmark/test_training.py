@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from equipoise.benchmark import Training, fit_balancer, split_for_run, train
+from equipoise.benchmark.preparation import build_algorithm
 from equipoise.benchmark.schedule import lr_factor
-from equipoise.benchmark.training import Diverged, build_algorithm
+from equipoise.benchmark.training import Diverged
 from equipoise.data import ArrayEnvironments
 
 from .tiny import make_data, make_settings
@@ -173,3 +174,22 @@ def test_a_network_of_the_users_own_is_trained():
     before = module[0].weight.detach().clone()
     train(make_settings(), make_data(), featurizer=module)
     assert not torch.equal(before, module[0].weight)
+
+
+@pytest.mark.parametrize("sampling", ["random", "balanced", "oracle", "class-balanced"])
+def test_what_is_held_out_changes_no_bit_of_the_trained_weights(sampling):
+    settings = make_settings(sampling=sampling, weight_average=0.9)
+    dataset, changed = make_data(), make_data()
+    data = split_for_run(settings, dataset)
+    unseen = np.setdiff1d(np.arange(len(dataset)), data.train.indices)
+    changed._source.x[unseen] = 1e6
+    changed.labels[unseen] = 0
+    changed.covariate[unseen] = 0
+    ended = []
+    for each in (dataset, changed):
+        balancer = fit_balancer(settings, split_for_run(settings, each))
+        training = make_training(settings, each, balancer=balancer)
+        for _ in training.run():
+            pass
+        ended.append(training.weights())
+    assert all(torch.equal(ended[0][name], ended[1][name]) for name in ended[0])

@@ -1,14 +1,16 @@
 """Room 5: runs, model selection and records of what they saw."""
 
 from equipoise.benchmark.own_data import MapStyleEnvironments, as_environments
+from equipoise.benchmark.preparation import fit_balancer
 from equipoise.benchmark.recipes import RECIPES, make_settings
 from equipoise.benchmark.records import Record
+from equipoise.benchmark.result import RunResult
 from equipoise.benchmark.run import execute_run, train_run
 from equipoise.benchmark.run_data import RunData, split_for_run
 from equipoise.benchmark.selection import SELECTIONS, Selection
 from equipoise.benchmark.settings import SAMPLINGS, RunSettings
 from equipoise.benchmark.trained_run import TrainedRun, load_run
-from equipoise.benchmark.training import RunResult, Training, fit_balancer, train
+from equipoise.benchmark.training import Training, train
 
 __all__ = [
     "RECIPES",

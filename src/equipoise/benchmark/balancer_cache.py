@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.fingerprint import fingerprint_data
 from equipoise.benchmark.locks import hold_lock
+from equipoise.benchmark.preparation import make_balancer
 from equipoise.benchmark.run_data import RunData
 from equipoise.benchmark.settings import RunSettings
-from equipoise.benchmark.training import make_balancer
 
 # What changes how a fit is computed, not what it finds.
 NOT_IN_KEY = ("verbose", "n_jobs", "device")

@@ -13,20 +13,16 @@ from equipoise.algorithms.base import Featurizer
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
 from equipoise.benchmark.devices import choose_device
+from equipoise.benchmark.preparation import build_algorithm, needs_balancer
 from equipoise.benchmark.processes import Processes, join_processes
 from equipoise.benchmark.recipes import make_settings
 from equipoise.benchmark.records import Record
+from equipoise.benchmark.result import RunResult
 from equipoise.benchmark.run_data import RunData, find_environment, split_for_run
 from equipoise.benchmark.run_directory import RunDescription, RunDirectory
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.tensorboard import open_curves
-from equipoise.benchmark.training import (
-    Diverged,
-    RunResult,
-    Training,
-    build_algorithm,
-    needs_balancer,
-)
+from equipoise.benchmark.training import Diverged, Training
 from equipoise.data import EnvironmentDataset, get_dataset
 
 OWN_FEATURIZER = "own"

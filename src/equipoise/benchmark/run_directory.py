@@ -14,9 +14,10 @@ from equipoise.benchmark.checkpoints import Checkpoints, write_tensors
 from equipoise.benchmark.fingerprint import fingerprint_data
 from equipoise.benchmark.locks import Locked, hold_lock
 from equipoise.benchmark.records import Record
+from equipoise.benchmark.result import RunResult
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
-from equipoise.benchmark.training import RunResult, Training
+from equipoise.benchmark.training import Training
 from equipoise.data import EnvironmentDataset
 from equipoise.files import write_json, write_whole
 
@@ -130,11 +131,13 @@ class RunDirectory:
             )
 
     def load_result(self) -> RunResult | None:
-        """The result of a run that is finished, else None."""
+        """The result of a run that is finished and has all its records, else None."""
         if not self.result.is_file():
             return None
         settings = self.describe().settings
         records = tuple(self.load_records())
+        if not records or records[-1].step != settings.steps:
+            return None
         names = json.loads(self.result.read_text())["selections"]
         selected = {name: SELECTIONS[name]().select(records) for name in names}
         return RunResult(settings, records, selected)

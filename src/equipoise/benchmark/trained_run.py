@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from equipoise.algorithms import Algorithm, get_algorithm
+from equipoise.algorithms import Algorithm
 from equipoise.algorithms.base import Featurizer
 from equipoise.benchmark.checkpoints import read_tensors
 from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.evaluation import BLOCK
+from equipoise.benchmark.preparation import make_algorithm
 from equipoise.benchmark.run import OWN_FEATURIZER
 from equipoise.benchmark.run_directory import RunDescription, RunDirectory
 from equipoise.benchmark.settings import RunSettings
@@ -91,13 +92,12 @@ def load_run(
         raise ValueError(f"{path} was trained with a network of your own: give it as featurizer")
     chosen = _choose_selection(directory, selection)
     weights, facts = read_tensors(directory.best(chosen))
-    algorithm = get_algorithm(settings.algorithm)(
+    algorithm = make_algorithm(
+        settings,
         description.input_shape,
         len(description.label_names),
         _count_training(description),
-        featurizer=settings.featurizer if featurizer is None else featurizer,
-        seed=settings.seed,
-        **settings.hyperparameters,
+        featurizer=featurizer,
     )
     algorithm.load_state_dict(weights)
     algorithm.to(choose_device(device)).eval()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,15 +13,21 @@ from equipoise.algorithms import (
     Algorithm,
     TrainingState,
     WeightAverage,
-    get_algorithm,
     get_augmentation,
 )
 from equipoise.algorithms.base import Featurizer
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.evaluation import Evaluator
 from equipoise.benchmark.feeding import Examples, feed_steps, place_batches
+from equipoise.benchmark.preparation import (
+    build_algorithm,
+    choose_selections,
+    fit_balancer,
+    needs_balancer,
+)
 from equipoise.benchmark.processes import Processes
 from equipoise.benchmark.records import Record
+from equipoise.benchmark.result import RunResult
 from equipoise.benchmark.run_data import RunData, split_for_run
 from equipoise.benchmark.sampling import make_batches
 from equipoise.benchmark.schedule import lr_factor
@@ -35,29 +39,6 @@ from equipoise.progress import track
 
 class Diverged(ValueError):
     """A loss or weight is no longer a finite number."""
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a run ended with: all records, and the one each selection rule chose."""
-
-    settings: RunSettings
-    records: tuple[Record, ...]
-    selected: dict[str, Record]
-
-    def to_json(self) -> dict[str, Any]:
-        """The content of `result.json`."""
-        chosen = {
-            name: {
-                "step": record.step,
-                "ood_accuracy": record.ood_accuracy,
-                "ood_held_out_accuracy": record.ood_held_out_accuracy,
-                "validation_accuracy": record.validation_accuracy,
-                "balanced_validation_accuracy": record.balanced_validation_accuracy,
-            }
-            for name, record in self.selected.items()
-        }
-        return {"settings": self.settings.to_json(), "selections": chosen}
 
 
 def train(
@@ -100,48 +81,6 @@ def train(
         if on_checkpoint is not None and training.at_checkpoint:
             on_checkpoint(training.records[-1])
     return training.result()
-
-
-def build_algorithm(
-    settings: RunSettings, data: RunData, *, featurizer: Featurizer | None = None
-) -> Algorithm:
-    """The algorithm of the settings, for this data."""
-    return get_algorithm(settings.algorithm)(
-        data.dataset.input_shape,
-        data.dataset.n_labels,
-        len(data.training_environments),
-        featurizer=settings.featurizer if featurizer is None else featurizer,
-        seed=settings.seed,
-        **settings.hyperparameters,
-    )
-
-
-def choose_selections(settings: RunSettings, data: RunData) -> tuple[str, ...]:
-    """The rules asked for; by default all that the data allow."""
-    if settings.selections is not None:
-        return settings.selections
-    possible = {
-        "balanced": len(data.training_environments) > 1,
-        "test-domain": data.test_environment is not None,
-    }
-    return tuple(name for name in SELECTIONS if possible.get(name, True))
-
-
-def needs_balancer(settings: RunSettings, data: RunData) -> bool:
-    """Whether batches or a selection rule ask for balancing scores."""
-    return settings.sampling == "balanced" or "balanced" in choose_selections(settings, data)
-
-
-def make_balancer(settings: RunSettings, *, verbose: bool = False) -> CausalBalancer:
-    """The balancer of the settings, not yet fitted."""
-    return CausalBalancer(
-        **{"random_state": settings.seed, "verbose": verbose, **settings.balancer}
-    )
-
-
-def fit_balancer(settings: RunSettings, data: RunData, *, verbose: bool = False) -> CausalBalancer:
-    """Fit on the train parts of the training environments, all that training may see."""
-    return make_balancer(settings, verbose=verbose).fit(data.train)
 
 
 class Training:
