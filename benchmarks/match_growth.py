@@ -53,7 +53,7 @@ class Point:
 
 def run(quick: bool) -> None:
     print(describe_machine())
-    limit = 0.5 if quick else 5.0
+    limit = 0.5 if quick else 3.0
     points = []
     with threadpool_limits(1, user_api="blas"):
         for m, sizes in (QUICK if quick else SIZES).items():
@@ -126,7 +126,7 @@ def _stratum(
     seconds = _timed(built, anchors, _runs(order, few)) * len(anchors) / few
     if building + 0.5 * seconds > 3 * best:  # hopeless: the estimate will do
         return building + seconds
-    if seconds < limit:
+    if seconds < limit or engine == "line":
         return building + _timed(built, anchors, None)
     many = int(len(anchors) * limit / seconds)
     if many > 2 * few:

@@ -9,7 +9,14 @@ from typing import Protocol
 import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
-from equipoise.balance.engines.kernels import PADDING, Float32Array, Kernel, make_kernel, prepare
+from equipoise.balance.engines.kernels import (
+    PADDING,
+    Factors,
+    Float32Array,
+    Kernel,
+    factors_of,
+    make_kernel,
+)
 from equipoise.balance.engines.nearest import Candidates, Nearest, rank_pairs, rank_table
 
 BLOCK_BYTES = 2 << 20
@@ -19,9 +26,9 @@ _PAIRS_AT_ONCE = 1 << 16
 class Blocks(Protocol):
     """Where block values are computed: numpy here, torch on a device elsewhere."""
 
-    def load(self, combine: str, matrix: Float32Array, rows: int) -> None: ...
+    def load(self, kernel: Kernel, rows: int) -> None: ...
 
-    def values(self, factors: Float32Array) -> None: ...
+    def values(self, anchors: Factors) -> None: ...
 
     def least(self, k: int) -> Float32Array: ...
 
@@ -78,24 +85,19 @@ class BlockedEngine:
             self.metric, anchors.bare(), self.candidates, k, result, self._only_positions
         )
         blocks = self._blocks or NumpyBlocks()
-        groups, factors, sizes = prepare(self.metric, anchors).factors or ()
-        for group in np.unique(groups):
-            matrix = self._kernel.matrix(int(group))
-            step = max(1, self._block_bytes // (4 * matrix.shape[1]))
-            blocks.load(self._kernel.combine, matrix, min(step, len(groups)))
-            rows = np.flatnonzero(groups == group)
-            for start in range(0, len(rows), step):
-                some = rows[start : start + step]
-                # A run of neighbours is a view, and most blocks are runs.
-                run = some[-1] - some[0] + 1 == len(some)
-                here = slice(some[0], some[-1] + 1) if run else some
-                blocks.values(factors[here])
-                shortlist.add(some, *self._near(anchors, here, sizes[here], k, blocks))
+        factors = factors_of(self.metric, anchors)
+        step = max(1, self._block_bytes // (4 * self._kernel.matrix.shape[1]))
+        blocks.load(self._kernel, min(step, len(anchors)))
+        for start in range(0, len(anchors), step):
+            part = slice(start, min(len(anchors), start + step))
+            blocks.values(factors.take(part))
+            pairs = self._near(anchors, part, factors.sizes[part], k, blocks)
+            shortlist.add(np.arange(part.start, part.stop), *pairs)
         shortlist.rank()
         return result
 
     def _near(
-        self, anchors: Scores, here: IntArray | slice, sizes: FloatArray, k: int, blocks: Blocks
+        self, anchors: Scores, here: slice, sizes: FloatArray, k: int, blocks: Blocks
     ) -> tuple[IntArray, IntArray]:
         """Pairs (row, candidate) that hold the k nearest of every row of a block."""
         if self._kernel.bounded:
@@ -167,21 +169,29 @@ class Shortlist:
 
 
 def combine_block(
-    combine: str,
-    factors: Float32Array,
-    matrix: Float32Array,
-    values: Float32Array,
-    scratch: Float32Array,
+    kernel: Kernel, anchors: Factors, columns: slice | IntArray, values: Float32Array
 ) -> None:
-    """Write the kernel's values of factors [n, j] and a matrix [j, c] into `values` [n, c]."""
-    if combine == "dot":
-        np.matmul(factors, matrix, out=values)
+    """Write the kernel's values of anchors [n] and some candidates into `values` [n, c]."""
+    if kernel.combine == "dot":
+        np.matmul(anchors.values, kernel.matrix[:, columns], out=values)
+        near = np.flatnonzero(anchors.corner >= 0)
+        if len(near):
+            corner = anchors.corner[near]
+            extra = kernel.corner_rows[:, columns][corner]
+            extra *= anchors.beyond[near, None]
+            extra += kernel.corner_squares[:, columns][corner]
+            values[near] += extra
         return
-    part = scratch[: len(factors)]
-    fold = np.add if combine == "l1" else np.maximum
+    part = np.empty_like(values)
+    fold = np.add if kernel.combine == "l1" else np.maximum
+    order = np.argsort(anchors.corner, kind="stable")
+    cuts = np.searchsorted(anchors.corner[order], np.arange(len(kernel.matrix) + 1))
     values[:] = 0.0
-    for label, column in enumerate(matrix):
-        np.subtract(factors[:, label, None], column, out=part)
+    for label, row in enumerate(kernel.matrix):
+        np.subtract(anchors.values[:, label, None], row[columns], out=part)
+        near = order[cuts[label] : cuts[label + 1]]
+        if len(near):
+            part[near] = anchors.beyond[near, None] - kernel.corner_rows[label, columns]
         np.abs(part, out=part)
         fold(values, part, out=values)
 
@@ -193,14 +203,13 @@ class NumpyBlocks:
     g + width, g + 2·width, … Nearly all groups are far, and their least value says so.
     """
 
-    def load(self, combine: str, matrix: Float32Array, rows: int) -> None:
-        self._combine, self._matrix = combine, matrix
-        self._buffer = np.empty((rows, matrix.shape[1]), dtype=np.float32)
-        self._part = np.empty_like(self._buffer) if combine != "dot" else self._buffer
+    def load(self, kernel: Kernel, rows: int) -> None:
+        self._kernel = kernel
+        self._buffer = np.empty((rows, kernel.matrix.shape[1]), dtype=np.float32)
 
-    def values(self, factors: Float32Array) -> None:
-        values = self._buffer[: len(factors)]
-        combine_block(self._combine, factors, self._matrix, values, self._part)
+    def values(self, anchors: Factors) -> None:
+        values = self._buffer[: len(anchors.values)]
+        combine_block(self._kernel, anchors, slice(None), values)
         self._values = values.reshape(len(values), PADDING, -1)  # [rows, members, groups]
         self._least = self._values.min(axis=1)  # [rows, groups]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from equipoise.balance.distances import Boxes, FloatArray, IntArray, Metric, Scores
 from equipoise.balance.engines.blocked import BlockedEngine, Shortlist, combine_block
 from equipoise.balance.engines.boxes import BoxBounds, partition
-from equipoise.balance.engines.kernels import Float32Array, make_kernel, prepare
+from equipoise.balance.engines.kernels import Factors, Float32Array, make_kernel, prepare
 from equipoise.balance.engines.nearest import Nearest
 
 _CELL = 128
@@ -45,19 +45,13 @@ class CellsEngine:
         result = Nearest.empty(len(anchors), k)
         shortlist = Shortlist(self.metric, anchors.bare(), self.candidates, k, result)
         anchors = prepare(self.metric, anchors)
-        corners = (anchors.factors or ())[0]
-        for corner in np.unique(corners):
-            rows = np.flatnonzero(corners == corner)
-            order, starts = partition(anchors.take(rows).bare(), _GROUP)
-            rows = rows[order]
-            matrix = self._kernel.matrix(int(corner))
-            first = 0
-            while first < len(starts) - 1:
-                edges = starts[first : first + max(1, self._rows_at_once() // _GROUP) + 1]
-                part = rows[edges[0] : edges[-1]]
-                pairs = self._near(anchors.take(part), edges - edges[0], matrix, k)
-                shortlist.add(part, *pairs)
-                first += len(edges) - 1
+        rows, starts = partition(anchors.bare(), _GROUP)
+        first = 0
+        while first < len(starts) - 1:
+            edges = starts[first : first + max(1, self._rows_at_once() // _GROUP) + 1]
+            part = rows[edges[0] : edges[-1]]
+            shortlist.add(part, *self._near(anchors.take(part), edges - edges[0], k))
+            first += len(edges) - 1
         shortlist.rank()
         return result
 
@@ -65,9 +59,7 @@ class CellsEngine:
         """As many anchors as keep the list of visits short, going by the visits so far."""
         return int(min(_ROWS_AT_ONCE, _VISITS_AT_ONCE / max(self._visits, 1.0)))
 
-    def _near(
-        self, anchors: Scores, edges: IntArray, matrix: Float32Array, k: int
-    ) -> tuple[IntArray, IntArray]:
+    def _near(self, anchors: Scores, edges: IntArray, k: int) -> tuple[IntArray, IntArray]:
         """Pairs (row, candidate) that hold the k nearest of every anchor."""
         bare = anchors.bare()
         gaps = self._bounds.from_boxes(Boxes.around(bare, edges[:-1]))
@@ -78,33 +70,34 @@ class CellsEngine:
         for group, (start, stop) in enumerate(itertools.pairwise(edges)):
             here = anchors.take(slice(start, stop))
             first = np.unique(seen[group * _SCOUTS : (group + 1) * _SCOUTS].argmin(axis=1))
-            limit = self._look(here, first, matrix, k)
+            limit = self._look(here, first, k)
             close = np.flatnonzero(gaps[group] <= limit.max())
             least = self._bounds.from_points(here.bare(), close)
             second = np.setdiff1d(close[np.unique(least.argmin(axis=1))], first)
             if len(second):
-                limit = np.minimum(limit, self._look(here, second, matrix, k))
+                limit = np.minimum(limit, self._look(here, second, k))
             near = least <= (limit * (1 + 1e-6)).astype(np.float32)[:, None]
             row, cell = np.divmod(np.flatnonzero(near), len(close))
             rows.append(row + start)
             cells.append(close[cell].astype(np.int32))
             upper[start:stop] = limit
         self._visits = sum(map(len, rows)) / len(anchors)
-        return self._visit(anchors, np.concatenate(rows), np.concatenate(cells), upper, matrix, k)
+        return self._visit(anchors, np.concatenate(rows), np.concatenate(cells), upper, k)
 
-    def _look(self, anchors: Scores, cells: IntArray, matrix: Float32Array, k: int) -> FloatArray:
+    def _look(self, anchors: Scores, cells: IntArray, k: int) -> FloatArray:
         """An upper bound on the k-th distance of each anchor, from all candidates of cells."""
         columns = np.concatenate([np.arange(*self._starts[cell : cell + 2]) for cell in cells])
         if len(columns) < k:
             return np.full(len(anchors), np.inf)
-        _, factors, sizes = anchors.factors or ()
-        values = self._values(factors, matrix[:, columns])
+        factors = Factors(*anchors.factors)
+        values = self._values(factors, columns)
         least = values.min(axis=1) if k == 1 else np.partition(values, k - 1, axis=1)[:, k - 1]
-        return self._kernel.upper(sizes, least)
+        return self._kernel.upper(factors.sizes, least)
 
-    def _values(self, factors: Float32Array, matrix: Float32Array) -> Float32Array:
-        values = np.empty((len(factors), matrix.shape[1]), dtype=np.float32)
-        combine_block(self._kernel.combine, factors, matrix, values, np.empty_like(values))
+    def _values(self, anchors: Factors, columns: IntArray | slice) -> Float32Array:
+        width = columns.stop - columns.start if isinstance(columns, slice) else len(columns)
+        values = np.empty((len(anchors.values), width), dtype=np.float32)
+        combine_block(self._kernel, anchors, columns, values)
         return values
 
     def _limit(self, sizes: FloatArray, upper: FloatArray) -> Float32Array:
@@ -118,11 +111,11 @@ class CellsEngine:
         rows: IntArray,
         cells: NDArray[np.int32],
         upper: FloatArray,
-        matrix: Float32Array,
         k: int,
     ) -> tuple[IntArray, IntArray]:
         """Hold each cell against the anchors that it can be near."""
-        _, factors, sizes = anchors.factors or ()
+        factors = Factors(*anchors.factors)
+        sizes = factors.sizes
         limit = self._limit(sizes, upper)
         order = np.argsort(cells, kind="stable")
         rows, cells = rows[order], cells[order]
@@ -131,7 +124,7 @@ class CellsEngine:
         for cell in np.flatnonzero(np.diff(cuts)):
             some = rows[cuts[cell] : cuts[cell + 1]]
             start, stop = self._starts[cell : cell + 2]
-            values = self._values(factors[some], matrix[:, start:stop])
+            values = self._values(factors.take(some), slice(start, stop))
             if k == 1:  # what has been seen may already be nearer than the first look
                 limit[some] = np.minimum(limit[some], self._raise(sizes[some], values.min(axis=1)))
             which, column = np.divmod(np.flatnonzero(values <= limit[some, None]), values.shape[1])

@@ -25,7 +25,7 @@ PAIR_SECONDS = {
     "linf": (0.3e-9, 0.33e-9),
 }
 _WORTH_A_LOOK = 0.01  # seconds in blocks; below this nothing is measured
-_SAMPLE = 256
+_SAMPLE = 512
 _NEIGHBOURHOODS = 8
 _NEIGHBOURS = 128
 
@@ -63,8 +63,8 @@ def cheapest(
     if n_labels == 2:
         return "line" if n_candidates >= 32 else "direct"
     predicted = blocked_seconds(metric, n_labels, n_candidates)
-    if n_candidates < 16 or predicted * len(anchors) < _WORTH_A_LOOK:
-        return "blocked" if n_candidates >= 16 else "direct"
+    if predicted * len(anchors) < _WORTH_A_LOOK:
+        return "blocked"
     names = rivals(metric, n_labels, n_candidates)
     if not names:
         return "blocked"

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.balance.distances import IntArray, Metric, Scores
 from equipoise.balance.engines.blocked import BlockedEngine
-from equipoise.balance.engines.kernels import Float32Array, make_kernel, prepare
+from equipoise.balance.engines.kernels import Float32Array, factors_of, make_kernel, prepare
 from equipoise.balance.engines.nearest import Nearest, rank_table
 
 _SPARE = 7  # candidates beyond k, so that most anchors are proven at the first look
@@ -35,32 +35,24 @@ class FaissEngine:
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         result = Nearest.empty(len(anchors), k)
         anchors = prepare(self.metric, anchors)
-        groups, factors, sizes = anchors.factors or ()
-        unproven = [np.zeros(0, dtype=np.int64)]
-        for group in np.unique(groups):
-            index = self._index(self._kernel.matrix(int(group)))
-            every = np.flatnonzero(groups == group)
-            for start in range(0, len(every), _ROWS_AT_ONCE):
-                rows = every[start : start + _ROWS_AT_ONCE]
-                values, table = self._propose(index, factors[rows], k)
-                limit = self._limit(anchors, rows, sizes[rows], values, table, k)
-                near = values <= limit[:, None]
-                proven = ~near[:, -1] | (table.shape[1] == len(self.candidates))
-                good = rows[proven]
-                found = rank_table(
-                    self.metric,
-                    anchors.take(good).bare(),
-                    self.candidates,
-                    np.where(near, table, -1)[proven],
-                    k,
-                )
-                result.put(good, found)
-                unproven.append(rows[~proven])
+        factors = factors_of(self.metric, anchors)
+        index = self._index(self._kernel.matrix)
+        easy = np.flatnonzero(factors.corner < 0)  # others need more digits than faiss has
+        unproven = [np.flatnonzero(factors.corner >= 0)]
+        for start in range(0, len(easy), _ROWS_AT_ONCE):
+            rows = easy[start : start + _ROWS_AT_ONCE]
+            values, table = self._propose(index, factors.values[rows], k)
+            limit = self._limit(anchors, rows, factors.sizes[rows], values, table, k)
+            near = values <= limit[:, None]
+            proven = ~near[:, -1] | (table.shape[1] == len(self.candidates))
+            good = anchors.take(rows[proven]).bare()
+            shortlist = np.where(near, table, -1)[proven]
+            result.put(rows[proven], rank_table(self.metric, good, self.candidates, shortlist, k))
+            unproven.append(rows[~proven])
         rest = np.concatenate(unproven)
         if len(rest):
-            result.put(
-                rest, BlockedEngine(self.metric, self.candidates).nearest(anchors.take(rest), k)
-            )
+            blocks = BlockedEngine(self.metric, self.candidates)
+            result.put(rest, blocks.nearest(anchors.take(rest), k))
         return result
 
     def _index(self, matrix: Float32Array) -> Any:

@@ -8,7 +8,8 @@ candidate within some distance can have. Between the two nothing is lost.
 
 from __future__ import annotations
 
-from typing import Protocol
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,40 +26,62 @@ _SATURATED = 0.9
 
 
 class Kernel(Protocol):
-    """Values of blocks and what they prove."""
+    """Values of blocks and what they prove.
+
+    `corner_rows` and `corner_squares` replace a label's row of the matrix, and the row of
+    squares, for anchors near that label's corner; see `LpKernel`.
+    """
 
     combine: str  # "dot", "l1" or "linf": how factors and matrix make values
     bounded: bool  # whether `upper` holds; if not, distances must be measured
+    matrix: Float32Array  # [labels or labels + 1, candidates]
 
-    def matrix(self, group: int) -> Float32Array: ...
+    @property
+    def corner_rows(self) -> Float32Array: ...
+
+    @property
+    def corner_squares(self) -> Float32Array: ...
 
     def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray: ...
 
     def limit(self, sizes: FloatArray, distance: FloatArray) -> FloatArray: ...
 
 
-def prepare(metric: Metric, anchors: Scores) -> Scores:
-    """Anchors with the factors of their metric's kernel: (group, factors, sizes).
+class Factors(NamedTuple):
+    """Anchors as the kernel of a metric takes them; the same for all candidates."""
 
-    They do not depend on the candidates, so one preparation serves all labels.
-    """
+    values: Float32Array  # [n, labels or labels + 1]
+    sizes: FloatArray  # [n, …] what the error bounds need
+    corner: IntArray  # [n] the label whose corner of the simplex is near, or −1
+    beyond: Float32Array  # [n] the factor of that label
+
+    def take(self, rows: IntArray | slice) -> Factors:
+        return Factors(self.values[rows], self.sizes[rows], self.corner[rows], self.beyond[rows])
+
+
+def prepare(metric: Metric, anchors: Scores) -> Scores:
+    """Anchors with the factors of their metric's kernel; one preparation serves all labels."""
     if anchors.factors is not None:
         return anchors
     factors = _kl_factors(anchors) if metric.order is None else _lp_factors(metric, anchors)
     return Scores(anchors.log, anchors.prob, factors)
 
 
-_Factors = tuple[IntArray, Float32Array, FloatArray]
+def factors_of(metric: Metric, anchors: Scores) -> Factors:
+    """The factors of anchors, made if need be."""
+    return Factors(*(prepare(metric, anchors).factors or ()))
+
+
 _NEGLIGIBLE = 1e-35  # smaller probabilities count as 0 in the factors of KL
 _LONGEST = 1e6  # if no −log q is larger, neglecting them costs less than 1e-28 a label
 
 
-def _kl_factors(anchors: Scores) -> _Factors:
+def _kl_factors(anchors: Scores) -> Factors:
     n, m = anchors.log.shape
     factors = np.ones((n, m + 1), dtype=np.float32)
     factors[:, :-1] = np.where(anchors.prob < _NEGLIGIBLE, 0.0, anchors.prob)
     sizes = np.stack([_entropy(anchors), _excess(anchors), _peakedness(anchors)], axis=1)
-    return np.zeros(n, dtype=np.int64), factors, sizes
+    return Factors(factors, sizes, np.full(n, -1), np.zeros(n, dtype=np.float32))
 
 
 class KLKernel:
@@ -77,19 +100,17 @@ class KLKernel:
         self._flat = bool(_peakedness(candidates).mean() < _entropy(candidates).mean() / 2)
         # Scores in float32 may be a rounding error above 1: then 0 is not quite enough.
         self._base = -np.log(m) if self._flat else max(0.0, float(candidates.log.max()))
-        self._matrix = _padded(m + 1, n)
-        self._matrix[:m, n:] = 0.0
+        self.matrix = _padded(m + 1, n)
+        self.matrix[:m, n:] = 0.0
         with np.errstate(over="ignore"):
-            self._matrix[:m, :n] = np.minimum(self._base - candidates.log.T, _FAR)
-        self._matrix[m, :n] = excess
+            self.matrix[:m, :n] = np.minimum(self._base - candidates.log.T, _FAR)
+        self.matrix[m, :n] = excess
+        self.corner_rows = self.corner_squares = self.matrix[:0]  # no anchor needs them
         # Rounding of both factors, of m + 1 products and of their sum.
         self._fraction = 0.55 * (m + 6) * _ROUNDING
         self._excess = float(np.abs(excess).max())
         self._loss = 4 * self._fraction * self._excess + m * 1e-28 + _TINY
         self.bounded = bool(candidates.log.min() > -_LONGEST)
-
-    def matrix(self, group: int) -> Float32Array:
-        return self._matrix
 
     def _offset(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What lies between product and distance, and its own rounding."""
@@ -121,26 +142,30 @@ class KLKernel:
         return np.asarray(largest + self._error(sizes, distance))
 
 
-def _lp_factors(metric: Metric, anchors: Scores) -> _Factors:
+def _lp_factors(metric: Metric, anchors: Scores) -> Factors:
     n, m = anchors.prob.shape
     top = anchors.prob.argmax(axis=1)
-    group = np.where(anchors.prob[np.arange(n), top] > _SATURATED, top, -1)
+    corner = np.where(anchors.prob[np.arange(n), top] > _SATURATED, top, -1)
+    near = np.flatnonzero(corner >= 0)
+    beyond = np.zeros(n)
+    beyond[near] = np.expm1(anchors.log[near, top[near]])  # −(1 − p), all digits kept
     seen = anchors.prob.copy()
-    near = np.flatnonzero(group >= 0)
-    seen[near, top[near]] = np.expm1(anchors.log[near, top[near]])  # −(1 − p), all digits kept
-    length = np.linalg.norm(seen, ord=metric.order, axis=1) * (1 + RELATIVE_SLACK)
+    seen[near, top[near]] = beyond[near]
+    sizes = np.linalg.norm(seen, ord=metric.order, axis=1) * (1 + RELATIVE_SLACK)
     if metric.name != "l2":
-        return group, seen.astype(np.float32), length
-    factors = np.ones((n, m + 1), dtype=np.float32)
-    factors[:, :-1] = -2 * seen
-    return group, factors, length
+        return Factors(seen.astype(np.float32), sizes, corner, beyond.astype(np.float32))
+    factors = np.empty((n, m + 1), dtype=np.float32)
+    factors[:, :m] = -2 * seen
+    factors[near, top[near]] = 0.0  # this label and the squares come from the corner's own rows
+    factors[:, m] = corner < 0
+    return Factors(factors, sizes, corner, (-2 * beyond).astype(np.float32))
 
 
 class LpKernel:
     """Lp distances of probabilities, seen from the corner of the simplex the anchor is near.
 
     Two saturated scores differ only in their distances from that corner, which float32 holds
-    to seven digits however small they are. Anchors are grouped by corner; −1 is the origin.
+    to seven digits however small they are: of the corner's label q − 1 is taken, not q.
     """
 
     bounded = True
@@ -151,23 +176,35 @@ class LpKernel:
         self.combine = "dot" if self._squared else metric.name
         self._fraction = 0.55 * (m + 8) * _ROUNDING
         self._candidates = candidates
-        self._base = _padded(m + self._squared, n)
-        self._base[:m, :n] = candidates.prob.T
+        self.matrix = _padded(m + self._squared, n)
+        self.matrix[:m, :n] = candidates.prob.T
         if self._squared:
-            self._base[:m, n:] = 0.0
-            self._base[m, :n] = (candidates.prob**2).sum(axis=1)
+            self.matrix[:m, n:] = 0.0
+            self.matrix[m, :n] = (candidates.prob**2).sum(axis=1)
 
-    def matrix(self, group: int) -> Float32Array:
-        if group < 0:
-            return self._base
+    @cached_property
+    def corner_rows(self) -> Float32Array:
         n, m = self._candidates.prob.shape
-        matrix = self._base.copy()
-        matrix[group, :n] = short = np.expm1(self._candidates.log[:, group])
-        if self._squared:
-            rest = self._candidates.prob.copy()
-            rest[:, group] = short
-            matrix[m, :n] = (rest**2).sum(axis=1)
-        return matrix
+        rows = np.zeros((m, self.matrix.shape[1]), dtype=np.float32)
+        rows[:, :n] = np.expm1(self._candidates.log).T
+        rows[:, n:] = 0.0 if self._squared else _FAR
+        return rows
+
+    @cached_property
+    def corner_squares(self) -> Float32Array:
+        prob = self._candidates.prob
+        n, m = prob.shape
+        top = prob.argmax(axis=1)[:, None]
+        largest = np.take_along_axis(prob, top, axis=1)
+        rest = prob.copy()
+        np.put_along_axis(rest, top, 0.0, axis=1)
+        # Without label c: all but the largest, which stands in unless c is the largest.
+        squares = (rest**2).sum(axis=1, keepdims=True)
+        others = squares + (largest**2 - prob**2)
+        np.put_along_axis(others, top, squares, axis=1)
+        rows = np.full((m, self.matrix.shape[1]), _FAR, dtype=np.float32)
+        rows[:, :n] = (others + np.expm1(self._candidates.log) ** 2).T
+        return rows
 
     def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray:
         value64 = value.astype(np.float64)

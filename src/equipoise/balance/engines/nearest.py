@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
 
-_ENTRIES_AT_ONCE = 1 << 18  # pairs · labels: what is measured together stays in cache
+_ENTRIES_AT_ONCE = 1 << 15  # pairs · labels: what is measured together stays in cache
 
 
 class Candidates(Protocol):
