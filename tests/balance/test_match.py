@@ -98,6 +98,16 @@ def test_reuse_is_limited_as_by_greedy_choice_of_the_closest_pairs(
                 assert found[found >= 0].tolist() == expected
 
 
+def test_scarce_candidates_go_to_the_closest_anchors():
+    scores, _, _ = make_problem(8, "flat", 900, 3)
+    labels = np.repeat([0, 1, 2], [30, 400, 470])
+    matches = match_scores(scores, labels, metric="l1", k=2, reuse_max=3)
+    exact = pair_distances("l1", scores[labels != 0][:, None], scores[labels == 0][None])
+    greedy = plain_greedy(exact, 2, 3)
+    found = [row[row >= 0].tolist() for row in matches.indices[labels != 0, 0]]
+    assert found == [[c for _, c in pairs] for pairs in greedy]
+
+
 @settings(max_examples=40, deadline=None)
 @given(n=st.integers(2, 60), caliper=st.floats(0, 1), **problems)
 def test_a_caliper_only_takes_away_what_is_farther(seed, kind, metric, n, m, k, caliper):

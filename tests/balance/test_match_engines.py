@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from match_reference import KINDS, METRICS, make_scores
 
 from equipoise.balance.distances import Scores, get_metric
+from equipoise.balance.engines.blocked import BlockedEngine
 from equipoise.balance.engines.choice import ENGINES
 from equipoise.balance.engines.direct import DirectEngine
 
@@ -16,6 +19,8 @@ from equipoise.balance.engines.direct import DirectEngine
 def engines_for(metric: str, m: int) -> list[str]:
     names = ["line"] if m == 2 else []
     names += ["blocked", "cells"]
+    if metric != "linf" and find_spec("faiss") is not None:
+        names.append("faiss")
     return names if metric == "kl" else [*names, "kdtree"]
 
 
@@ -52,3 +57,37 @@ def test_anchors_that_are_candidates_find_themselves_first(kind, metric):
         found = ENGINES[name](measure, scores).nearest(scores, 1)
         assert (found.distances == 0).all()
         np.testing.assert_array_equal(found.positions[:, 0], first, err_msg=name)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from(KINDS),
+    metric=st.sampled_from(METRICS),
+    m=st.sampled_from([2, 4, 30]),
+    k=st.sampled_from([1, 3]),
+    block_bytes=st.sampled_from([1, 1 << 12, 1 << 16]),
+)
+def test_the_size_of_blocks_does_not_change_the_answer(seed, kind, metric, m, k, block_bytes):
+    rng = np.random.default_rng(seed)
+    scores = Scores.from_log(make_scores(kind, rng, 160, m).astype(np.float64))
+    anchors, candidates = scores.take(slice(0, 40)), scores.take(slice(40, None))
+    measure = get_metric(metric)
+    expected = DirectEngine(measure, candidates).nearest(anchors, k)
+    found = BlockedEngine(measure, candidates, block_bytes=block_bytes).nearest(anchors, k)
+    np.testing.assert_array_equal(found.positions, expected.positions)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", ["flat", "peaked", "saturated", "duplicates"])
+def test_engines_agree_where_cells_are_many(kind, metric):
+    rng = np.random.default_rng(5)
+    scores = Scores.from_log(make_scores(kind, rng, 6000, 6))
+    anchors, candidates = scores.take(slice(0, 1000)), scores.take(slice(1000, None))
+    measure = get_metric(metric)
+    expected = DirectEngine(measure, candidates).nearest(anchors, 2)
+    for name in engines_for(metric, 6):
+        found = ENGINES[name](measure, candidates).nearest(anchors, 2)
+        np.testing.assert_array_equal(found.positions, expected.positions, err_msg=name)
+        np.testing.assert_array_equal(found.distances, expected.distances, err_msg=name)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.engines.nearest import Nearest
 
 Search = Callable[[IntArray, int], Nearest]
+_ENTRIES_AT_ONCE = 1 << 22
 
 
 def limit_reuse(
@@ -28,7 +30,10 @@ def limit_reuse(
     waiting = np.arange(n_anchors)
     lists = _Lists(n_anchors, n_candidates, reuse_max)
     while True:
-        lists.extend(waiting, search(waiting, width), width)
+        step = max(1, _ENTRIES_AT_ONCE // width)
+        for start in range(0, len(waiting), step):
+            some = waiting[start : start + step]
+            lists.extend(some, search(some, width))
         lists.settle(k)
         waiting = lists.exhausted(k) if width < n_candidates else waiting[:0]
         if not len(waiting):
@@ -48,17 +53,18 @@ class _Lists:
         self.worst_distance = np.full(n_candidates, np.inf)
         self.worst_anchor = np.full(n_candidates, n_anchors)
 
-    def extend(self, anchors: IntArray, found: Nearest, width: int) -> None:
+    def extend(self, anchors: IntArray, found: Nearest) -> None:
         """Replace the lists of `anchors` by longer ones, without what has been refused."""
-        keep = ~np.isin(self.anchor, anchors)
         real = found.positions >= 0
         anchor = np.repeat(anchors, found.positions.shape[1])[real.ravel()]
+        candidate, distance = found.positions[real], found.distances[real]
+        hopeful = self._hopeful(anchor, candidate, distance)
+        keep = ~np.isin(self.anchor, anchors)
         self._set(
-            np.concatenate([self.anchor[keep], anchor]),
-            np.concatenate([self.candidate[keep], found.positions[real]]),
-            np.concatenate([self.distance[keep], found.distances[real]]),
+            np.concatenate([self.anchor[keep], anchor[hopeful]]),
+            np.concatenate([self.candidate[keep], candidate[hopeful]]),
+            np.concatenate([self.distance[keep], distance[hopeful]]),
         )
-        self._drop_refused()
 
     def _set(self, anchor: IntArray, candidate: IntArray, distance: FloatArray) -> None:
         order = np.lexsort((candidate, distance, anchor))
@@ -68,11 +74,15 @@ class _Lists:
             distance[order],
         )
 
+    def _hopeful(
+        self, anchor: IntArray, candidate: IntArray, distance: FloatArray
+    ) -> NDArray[np.bool_]:
+        worst = self.worst_distance[candidate]
+        level = (distance == worst) & (anchor <= self.worst_anchor[candidate])
+        return np.asarray((distance < worst) | level)
+
     def _drop_refused(self) -> None:
-        worst = self.worst_distance[self.candidate]
-        hopeful = (self.distance < worst) | (
-            (self.distance == worst) & (self.anchor <= self.worst_anchor[self.candidate])
-        )
+        hopeful = self._hopeful(self.anchor, self.candidate, self.distance)
         self.anchor = self.anchor[hopeful]
         self.candidate = self.candidate[hopeful]
         self.distance = self.distance[hopeful]
