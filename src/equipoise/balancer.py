@@ -20,6 +20,7 @@ from equipoise.balance import (
 )
 from equipoise.balance.distances import get_metric
 from equipoise.balance.near_ties import keep_near_ties
+from equipoise.balance.packing import pack_matches, unpack_matches
 from equipoise.choices import check_choice
 from equipoise.data.columns import check_aligned, check_column, find_codes, unpack_columns
 from equipoise.data.sources import Source
@@ -359,8 +360,7 @@ class CausalBalancer:
         tensors = {f"model.{k}": v for k, v in self.latent_model_.state_dict().items()}
         arrays = {
             "log_scores": self.log_scores_,
-            "match_indices": self.matches_.indices,
-            "match_distances": self.matches_.distances,
+            **pack_matches(self.matches_),
             "labels": self._labels,
             "environments": self._environments,
         }
@@ -393,9 +393,8 @@ class CausalBalancer:
         balancer._labels = tensors["labels"].numpy()
         balancer._environments = tensors["environments"].numpy()
         balancer.log_scores_ = tensors["log_scores"].numpy()
-        balancer.matches_ = Matches(
-            tensors["match_indices"].numpy(), tensors["match_distances"].numpy(), balancer.metric
-        )
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items() if "match" in name}
+        balancer.matches_ = unpack_matches(arrays, k=balancer.n_nearest, metric=balancer.metric)
         balancer.latent_model_ = LatentCovariateModel.rebuild(
             {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")},
             facts["model"],

@@ -239,9 +239,14 @@ def make_table(results: dict[str, Any]) -> Table:
     for name in SAMPLINGS:
         row = results[name]
         numbers = (row["train_domain_validation"], row["balanced_validation"], row["ood_accuracy"])
-        table.add_row(name, *(_show(n) for n in numbers), _show(results["paper"][name]))
+        table.add_row(name, *(_show(n) for n in numbers), _as_printed(results["paper"][name]))
     table.add_row("best possible", "", "", _show(results["ceiling"]), "", style="dim")
     return table
+
+
+def _as_printed(number: float | None) -> str:
+    """A number of the paper, with the digits it has there."""
+    return "–" if number is None else f"{number:g}"
 
 
 def _show(number: float | None) -> str:

@@ -11,7 +11,6 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -49,12 +48,10 @@ def track(
         yield Tracker(None, total, description)
         return
     columns = (
-        TextColumn("{task.description:<32}"),
-        BarColumn(bar_width=24),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[note]}"),
     )
     with Progress(*columns, console=console or Console(stderr=True)) as bar:

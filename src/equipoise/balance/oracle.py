@@ -61,9 +61,10 @@ def _draw_rows(
     cell: NDArray[np.int64], n_rows: int, width: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """`width` different members of the cell for each row [n_rows, width]."""
-    if width == len(cell):
-        return np.tile(cell, (n_rows, 1))
-    rows = np.empty((n_rows, width), dtype=np.int64)
-    for row in range(n_rows):
-        rows[row] = generator.choice(cell, size=width, replace=False)
-    return rows
+    chosen = np.empty((n_rows, width), dtype=np.int64)
+    block = max(1, 2**22 // len(cell))  # random keys of a block at a time, to bound memory
+    for first in range(0, n_rows, block):
+        keys = generator.random((min(block, n_rows - first), len(cell)), dtype=np.float32)
+        places = np.argpartition(keys, width - 1, axis=1)[:, :width]
+        chosen[first : first + block] = cell[places]
+    return chosen
