@@ -21,7 +21,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "schedule": "cosine",
         "evaluate_at_most": 2000,
         "hyperparameters": {
-            "batch_size": 320,  # of each environment; balanced batches hold 320 / (a + 1) anchors
+            "batch_size": 160,  # of each environment; balanced batches hold 160 / (a + 1) anchors
             "lr": 2e-3,
             "weight_decay": 1e-2,
             "dropout": 0.3,
