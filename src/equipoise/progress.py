@@ -49,7 +49,7 @@ def track(
         return
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=12),
+        BarColumn(bar_width=10),
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[note]}"),

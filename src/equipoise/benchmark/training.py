@@ -200,16 +200,16 @@ class Training:
     def _note(self) -> str:
         loss = self._sums.get("loss", 0.0) / max(1, self._n_summed)
         if not self.records:
-            return f"loss {loss:.3f}"
+            return f"loss {loss:.2f}"
         last = self.records[-1]
         loss = loss if self._n_summed else last.loss
         shown = {
-            "held-out": last.validation_accuracy,
-            "balanced": last.balanced_validation_accuracy,
+            "val": last.validation_accuracy,
+            "bal": last.balanced_validation_accuracy,
             "test": last.ood_accuracy,
         }
         accuracies = [f"{name} {value:.1%}" for name, value in shown.items() if value is not None]
-        return "  ".join([f"loss {loss:.3f}", *accuracies])
+        return " ".join([f"loss {loss:.2f}", *accuracies])
 
     # --- what must not happen ------------------------------------------------------------------
 
