@@ -22,9 +22,9 @@ RECIPES: dict[str, dict[str, Any]] = {
         "evaluate_at_most": 2000,
         "hyperparameters": {
             "batch_size": 160,  # of each environment; balanced batches hold 160 / (a + 1) anchors
-            "lr": 2e-3,
+            "lr": 5e-3,
             "weight_decay": 1e-2,
-            "dropout": 0.3,
+            "dropout": 0.1,
             "optimizer": "adamw",
         },
     },
