@@ -62,7 +62,18 @@ def test_frozen_parameters_of_a_users_module_stay_as_they_are():
     erm = ERM((6,), 3, 2, featurizer=net)
     for seed in range(3):
         erm.update(tiny_batches(seed=seed))
+    assert torch.equal(before, erm.featurizer.layer.weight)
+
+
+def test_a_users_module_serves_several_algorithms_and_stays_as_it_is():
+    net = TinyNet()
+    before = net.layer.weight.detach().clone()
+    first, second = (ERM((6,), 3, 2, featurizer=net, seed=0) for _ in range(2))
+    for seed in range(3):
+        first.update(tiny_batches(seed=seed))
     assert torch.equal(before, net.layer.weight)
+    assert torch.equal(before, second.featurizer.layer.weight)
+    assert not torch.equal(before, first.featurizer.layer.weight)
 
 
 def test_a_step_uses_the_scaled_learning_rate_even_after_adam_restarted():

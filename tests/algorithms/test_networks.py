@@ -119,6 +119,18 @@ def test_a_resnet_for_more_channels_reuses_the_rgb_filters(torchvision, monkeypa
     assert all(torch.equal(weight[:, channel], rgb[:, channel % 3]) for channel in range(5))
 
 
+@pytest.mark.parametrize("channels", [3, 4])
+def test_a_resnet_sees_pixels_as_imagenet_s_were_seen(torchvision, channels):
+    network = make_featurizer((channels, 64, 64), "resnet18")
+    x = torch.rand(2, channels, 64, 64)
+    mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    turns = np.arange(channels) % 3
+    seen = (x.numpy() - mean[turns, None, None]) / deviation[turns, None, None]
+    expected = network.network(torch.from_numpy(seen).float())
+    torch.testing.assert_close(network(x), expected, rtol=1e-4, atol=1e-5)
+    assert not {"mean", "deviation"} & set(network.state_dict())
+
+
 def test_a_missing_torchvision_is_answered_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)

@@ -151,6 +151,21 @@ def test_a_diverging_run_keeps_its_last_good_state(tmp_path, monkeypatch):
     assert_same_files(tmp_path / "whole", tmp_path / "run")
 
 
+def test_weights_that_are_no_numbers_are_not_saved_between_checkpoints(tmp_path, monkeypatch):
+    update = ERM.update
+
+    def spoil(self, batches):
+        losses = update(self, batches)
+        if self.steps == 6:  # the loss of this step was still a number
+            self.classifier.bias.data[0] = float("nan")
+        return losses
+
+    monkeypatch.setattr(ERM, "update", spoil)
+    with pytest.raises(Diverged, match="a weight of ERM is not finite at step 6"):
+        execute_run(make_settings(), make_data(), tmp_path / "run", save_every=0.0)
+    assert Checkpoints(tmp_path / "run" / "checkpoints").load().values["n_steps"] == 5
+
+
 FULL_DISK = """
 import resource, signal, sys
 from benchmark.tiny import make_data, make_settings

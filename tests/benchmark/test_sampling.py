@@ -1,16 +1,19 @@
 import numpy as np
 import pytest
 
-from equipoise.benchmark import fit_balancer, split_for_run
+from equipoise.benchmark import RECIPES, fit_balancer, split_for_run
+from equipoise.benchmark import make_settings as from_recipe
 from equipoise.benchmark.sampling import (
     ClassBalancedBatches,
     RandomBatches,
-    examples_per_environment,
+    count_anchors,
     make_batches,
 )
 from equipoise.benchmark.settings import SAMPLINGS
 
 from .tiny import make_data, make_settings
+
+WHOLE = [name for name in SAMPLINGS if name != "oracle"]  # there an anchor may lack matches
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +89,72 @@ def test_random_and_balanced_batches_are_of_one_size(data, balancer):
 
 
 def test_a_batch_size_that_is_given_counts(data, balancer):
-    settings = make_settings(hyperparameters={"batch_size": 30}, anchors_per_environment=None)
-    assert examples_per_environment(settings, 3) == 30
-    balanced = make_settings(
-        sampling="balanced", hyperparameters={"batch_size": 30}, anchors_per_environment=None
-    )
-    assert [len(part) for part in _draw(balanced, data, balancer)] == [30, 30]
+    for sampling in WHOLE:
+        settings = make_settings(
+            sampling=sampling, hyperparameters={"batch_size": 30}, anchors_per_environment=None
+        )
+        assert [len(part) for part in _draw(settings, data, balancer)] == [30, 30]
+
+
+@pytest.mark.parametrize("profile", RECIPES)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"anchors_per_environment": 5},
+        {"n_matches": 1},
+        {"hyperparameters": {"batch_size": 32}},
+        {"hyperparameters": {"batch_size": 2}},
+        {"hyperparameters": {"batch_size": 32}, "anchors_per_environment": 7},
+    ],
+)
+def test_batches_of_every_sampling_are_of_one_size_in_every_profile(
+    profile, changes, data, balancer
+):
+    sizes = set()
+    for sampling in WHOLE:
+        settings = from_recipe(
+            profile,
+            input_shape=(6,),
+            dataset="tiny",
+            algorithm="ERM",
+            sampling=sampling,
+            test_environment="south",
+            **changes,
+        )
+        a = changes.get("n_matches", 2)
+        expected = count_anchors(settings, 3, (6,)) * (a + 1)
+        sizes |= {len(part) for part in _draw(settings, data, balancer)} | {expected}
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "shape", "size"),
+    [
+        ("ERM", (3, 28, 28), 64),
+        ("ERM", (3, 224, 224), 32),
+        ("ARM", (3, 28, 28), 64),
+        ("ARM", (3, 224, 224), 8),
+    ],
+)
+def test_the_protocol_s_batches_are_of_the_algorithm_s_own_size(algorithm, shape, size):
+    settings = from_recipe("domainbed", input_shape=shape, dataset="tiny", algorithm=algorithm)
+    assert count_anchors(settings, 2, shape) * 2 == size
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("only_in_test", [0, 2])
+def test_a_label_that_only_the_test_environment_has_does_not_break_batches(sampling, only_in_test):
+    dataset = make_data()
+    keep = (dataset.labels != only_in_test) | (dataset.environments == 2)
+    rows = np.flatnonzero(keep)
+    part = dataset.subset(rows)
+    settings = make_settings(sampling=sampling)
+    data = split_for_run(settings, part)
+    balancer = fit_balancer(settings, data)
+    for batch in _draw(settings, data, balancer):
+        assert len(batch) == 8 * 2 or sampling == "oracle"
+        assert only_in_test not in data.train.labels[batch]
 
 
 def _draw(settings, data, balancer):
@@ -116,6 +179,6 @@ def test_oracle_batches_need_the_covariate():
 
 
 def test_more_ranks_than_examples_are_refused(data):
-    settings = make_settings(hyperparameters={"batch_size": 2})
-    with pytest.raises(ValueError, match="too few for 3 processes"):
-        make_batches(settings, data, num_replicas=3)
+    settings = make_settings(anchors_per_environment=1)
+    with pytest.raises(ValueError, match="too few for 4 processes"):
+        make_batches(settings, data, num_replicas=4)

@@ -64,6 +64,36 @@ def test_a_recipe_for_images_suits_vectors():
     assert (chosen.featurizer, chosen.augmentation) == ("mlp", "none")
 
 
+def test_the_protocol_for_large_images_is_the_one_behind_published_tables():
+    small, large, five = (
+        from_recipe("domainbed", input_shape=shape, dataset="tiny", algorithm="ERM")
+        for shape in ((3, 28, 28), (3, 224, 224), (5, 224, 224))
+    )
+    assert (small.checkpoint_every, small.augmentation) == (100, "none")
+    assert (large.checkpoint_every, large.augmentation) == (300, "photo")
+    assert (five.checkpoint_every, five.augmentation) == (300, "none")  # colours need RGB
+    assert small.hyperparameters == large.hyperparameters == {}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name", "at_800"),
+    [
+        ("IRM", "irm_penalty_anneal_iters", 80),
+        ("VREx", "vrex_penalty_anneal_iters", 80),
+        ("Fishr", "penalty_anneal_iters", 240),
+    ],
+)
+def test_penalties_of_a_short_run_set_in_after_the_protocol_s_share(algorithm, name, at_800):
+    def anneal(profile, **changes):
+        made = from_recipe(profile, dataset="tiny", algorithm=algorithm, **changes)
+        return made.hyperparameters.get(name)
+
+    assert anneal("quick", steps=800) == at_800
+    assert anneal("quick", steps=5001) == 10 * at_800 * 5 // 8
+    assert anneal("quick", steps=800, hyperparameters={name: 7}) == 7
+    assert anneal("domainbed", steps=800) is None
+
+
 def test_an_unknown_profile_suggests_the_nearest():
     with pytest.raises(ValueError, match="Did you mean 'quick'"):
         from_recipe("quik", dataset="tiny", algorithm="ERM")

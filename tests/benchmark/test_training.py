@@ -1,4 +1,5 @@
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -169,11 +170,23 @@ def test_mixed_precision_trains():
     assert records[-1].loss < records[0].loss
 
 
-def test_a_network_of_the_users_own_is_trained():
+def test_a_network_of_the_users_own_is_trained_as_a_copy():
     module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh())
     before = module[0].weight.detach().clone()
-    train(make_settings(), make_data(), featurizer=module)
-    assert not torch.equal(before, module[0].weight)
+    first = train(make_settings(), make_data(), featurizer=module)
+    assert first.records[-1].loss < first.records[0].loss
+    assert torch.equal(before, module[0].weight)
+    assert train(make_settings(), make_data(), featurizer=module) == first
+
+
+def test_a_penalty_that_never_sets_in_is_warned_of():
+    with pytest.warns(UserWarning, match="irm_penalty_anneal_iters is 500, but the run has 12"):
+        make_training(make_settings(algorithm="IRM"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_training(
+            make_settings(algorithm="IRM", hyperparameters={"irm_penalty_anneal_iters": 11})
+        )
 
 
 @pytest.mark.parametrize("sampling", ["random", "balanced", "oracle", "class-balanced"])

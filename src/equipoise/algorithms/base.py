@@ -1,6 +1,7 @@
 """The base of every algorithm: a batch per environment -> one training step."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from equipoise.algorithms.hyperparameters import (
     draw_values,
     log_uniform,
 )
-from equipoise.algorithms.networks import count_features, make_featurizer
+from equipoise.algorithms.networks import count_features, is_large_image, make_featurizer
 from equipoise.algorithms.ranks import Ranks
 from equipoise.algorithms.registry import register
 from equipoise.algorithms.seeding import seeded
@@ -30,8 +31,6 @@ from equipoise.algorithms.training_state import (
 Report = dict[str, Tensor | float]
 Featurizer = str | nn.Module | Callable[[tuple[int, ...]], nn.Module]
 
-LARGE_IMAGE_SIDE = 64  # images at least this high take the defaults for large images
-
 
 class Algorithm(nn.Module):
     """A featuriser, a linear classifier and a rule that turns batches into one step.
@@ -45,7 +44,7 @@ class Algorithm(nn.Module):
     input_shape : shape of one example, ``(channels, height, width)`` or ``(n_features,)``
     n_labels, n_environments : numbers of labels and of *training* environments
     featurizer : a name that `make_featurizer` knows ("auto" goes by the input shape), a module,
-        or a function ``input_shape -> module``
+        of which a copy is trained, or a function ``input_shape -> module``
     n_features : length of the featuriser's output; taken from its ``n_outputs`` or tried out
     large_images : use the defaults for large images; by default for sides of 64 and more
     seed : of the initial weights and of every later draw
@@ -107,7 +106,7 @@ class Algorithm(nn.Module):
         self.n_labels = n_labels
         self.n_environments = n_environments
         if large_images is None:
-            large_images = len(self.input_shape) == 3 and self.input_shape[1] >= LARGE_IMAGE_SIDE
+            large_images = is_large_image(self.input_shape)
         self.large_images = large_images
         self.settings = self.choose_hyperparameters(large_images=large_images, **hyperparameters)
         self.seed = seed
@@ -294,7 +293,7 @@ class Algorithm(nn.Module):
         if isinstance(featurizer, str):
             module = make_featurizer(input_shape, featurizer, dropout=self.settings["dropout"])
         elif isinstance(featurizer, nn.Module):
-            module = featurizer
+            module = deepcopy(featurizer)  # a second run must not start where the first ended
         else:
             module = featurizer(input_shape)
         return module, n_features or count_features(module, input_shape)

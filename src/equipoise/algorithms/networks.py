@@ -10,7 +10,18 @@ from torch import Tensor, nn
 
 from equipoise.choices import check_choice
 
-LARGEST_SMALL_IMAGE = 63
+LARGE_IMAGE_SIDE = 64
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+
+
+def is_large_image(input_shape: Sequence[int]) -> bool:
+    """Whether examples of this shape take the defaults for large images: sides of 64 and more.
+
+    >>> is_large_image((3, 224, 224)), is_large_image((2, 28, 28)), is_large_image((512,))
+    (True, False, False)
+    """
+    return len(input_shape) == 3 and input_shape[1] >= LARGE_IMAGE_SIDE
 
 
 class MNISTCNN(nn.Module):
@@ -107,7 +118,8 @@ class ResNet(nn.Module):
     """ImageNet's ResNet-18 or -50 without its classifier, BatchNorm statistics frozen.
 
     Needs torchvision (``pip install "equipoise[vision]"``). ``weights`` is what torchvision
-    calls them, None for random ones. Other than three input channels reuse the RGB filters.
+    calls them, None for random ones. Pixels in 0…1 are brought to ImageNet's mean and deviation
+    here. Other than three input channels reuse the RGB filters, means and deviations.
     """
 
     def __init__(
@@ -127,10 +139,17 @@ class ResNet(nn.Module):
         if input_shape[0] != 3:
             self.network.conv1 = _repeat_channels(self.network.conv1, input_shape[0])
         self.dropout = nn.Dropout(dropout)
+        # Constants, so not saved with the weights.
+        turns = torch.arange(input_shape[0]) % 3
+        self.mean: Tensor
+        self.deviation: Tensor
+        for name, values in (("mean", IMAGENET_MEAN), ("deviation", IMAGENET_DEVIATION)):
+            constant = torch.tensor(values)[turns].view(-1, 1, 1)
+            self.register_buffer(name, constant, persistent=False)
         self.train()
 
     def forward(self, x: Tensor) -> Tensor:
-        features: Tensor = self.dropout(self.network(x))
+        features: Tensor = self.dropout(self.network((x - self.mean) / self.deviation))
         return features
 
     def train(self, mode: bool = True) -> "ResNet":
@@ -145,12 +164,16 @@ NETWORKS = ("auto", "mnist-cnn", "small-cnn", "mlp", "resnet18", "resnet50")
 
 
 def make_featurizer(
-    input_shape: Sequence[int], network: str = "auto", *, dropout: float = 0.0
+    input_shape: Sequence[int],
+    network: str = "auto",
+    *,
+    dropout: float = 0.0,
+    pretrained: bool = True,
 ) -> nn.Module:
     """The featuriser of that name for examples of ``input_shape``.
 
     "auto" is DomainBed's choice: "mlp" for vectors, "mnist-cnn" for small images, "resnet50" for
-    sides of 64 and more.
+    sides of 64 and more. ResNets are ``pretrained`` on ImageNet; others always start at random.
 
     >>> make_featurizer((2, 28, 28), "small-cnn").n_outputs
     128
@@ -169,12 +192,14 @@ def make_featurizer(
     if len(shape) == 1:
         return MLP(shape[0], dropout=dropout)
     if network == "auto":
-        network = "mnist-cnn" if shape[1] <= LARGEST_SMALL_IMAGE else "resnet50"
+        network = "resnet50" if is_large_image(shape) else "mnist-cnn"
     if network == "mnist-cnn":
         return MNISTCNN(shape, dropout=dropout)
     if network == "small-cnn":
         return SmallCNN(shape, dropout=dropout)
-    return ResNet(shape, depth=int(network.removeprefix("resnet")), dropout=dropout)
+    depth = int(network.removeprefix("resnet"))
+    weights = "IMAGENET1K_V1" if pretrained else None
+    return ResNet(shape, depth=depth, dropout=dropout, weights=weights)
 
 
 def count_features(featurizer: nn.Module, input_shape: Sequence[int]) -> int:

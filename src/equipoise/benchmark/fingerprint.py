@@ -9,12 +9,11 @@ import numpy as np
 
 from equipoise.data import EnvironmentDataset
 
-# Values of x that are looked at: all of a small dataset, evenly spaced rows of a large one.
-MOST_VALUES = 2**24
+BLOCK = 1024
 
 
 def fingerprint_data(dataset: EnvironmentDataset) -> str:
-    """Sixteen hexadecimal digits from labels, environments, names and examples.
+    """Sixteen hexadecimal digits from labels, environments, names and every example.
 
     >>> from equipoise.data import ArrayEnvironments
     >>> one = ArrayEnvironments([[0.0], [1.0]], [0, 1], [0, 0])
@@ -27,8 +26,7 @@ def fingerprint_data(dataset: EnvironmentDataset) -> str:
     digest.update(json.dumps(facts).encode())
     digest.update(np.ascontiguousarray(dataset.labels).tobytes())
     digest.update(np.ascontiguousarray(dataset.environments).tobytes())
-    n = max(1, min(len(dataset), MOST_VALUES // int(np.prod(dataset.input_shape))))
-    rows = np.linspace(0, len(dataset) - 1, n).round().astype(np.int64)
-    for start in range(0, n, 1024):
-        digest.update(dataset.fetch(rows[start : start + 1024]).numpy().tobytes())
+    for start in range(0, len(dataset), BLOCK):
+        rows = np.arange(start, min(start + BLOCK, len(dataset)))
+        digest.update(np.ascontiguousarray(dataset.fetch(rows).numpy()))
     return digest.hexdigest()[:16]

@@ -162,6 +162,7 @@ class RunDirectory:
         The state comes after the best weights: cut off in between, the run goes on from the
         state before and writes the same weights again.
         """
+        training.check_weights()
         if training.at_checkpoint:
             for name, record in training.result().selected.items():
                 if record is training.records[-1]:

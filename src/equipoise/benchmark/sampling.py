@@ -5,11 +5,14 @@ Any step can be drawn without the ones before it, so a resumed run replays nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.algorithms import get_algorithm
+from equipoise.algorithms.networks import is_large_image
 from equipoise.balance import BalancedBatchSampler, Matches, match_covariate
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.run_data import RunData
@@ -17,7 +20,6 @@ from equipoise.benchmark.settings import RunSettings
 
 Ints = NDArray[np.int64]
 
-DEFAULT_ANCHORS = 32
 LARGEST_DEFAULT_MATCHES = 9
 
 
@@ -122,8 +124,12 @@ def make_batches(
 ) -> Batches:
     """The batches that the settings ask for; "balanced" needs a fitted balancer."""
     train, seed = data.train, settings.seed
+    # A label that only the test environment has cannot be matched.
+    n_labels = len(np.unique(train.labels))
+    n_matches = count_matches(settings, n_labels)
+    anchors = count_anchors(settings, n_labels, train.input_shape)
     if settings.sampling in ("random", "class-balanced"):
-        size = examples_per_environment(settings, train.n_labels)
+        size = anchors * (n_matches + 1)
         if settings.sampling == "random":
             return RandomBatches(
                 train.environments, size, seed=seed, num_replicas=num_replicas, rank=rank
@@ -135,8 +141,8 @@ def make_batches(
         train.labels,
         train.environments,
         _find_matches(settings, data, balancer),
-        anchors_per_environment=count_anchors(settings, train.n_labels),
-        n_matches=count_matches(settings, train.n_labels),
+        anchors_per_environment=anchors,
+        n_matches=n_matches,
         degree_of_balancing=settings.degree_of_balancing,
         seed=seed,
         num_replicas=num_replicas,
@@ -176,22 +182,18 @@ def count_matches(settings: RunSettings, n_labels: int) -> int:
     return min(n_labels - 1, LARGEST_DEFAULT_MATCHES)
 
 
-def count_anchors(settings: RunSettings, n_labels: int) -> int:
-    """Anchors of an environment in a batch: as set, else as many as the batch size holds."""
+def count_anchors(settings: RunSettings, n_labels: int, input_shape: Sequence[int] = ()) -> int:
+    """Anchors of an environment in a batch: as set, else as many as the batch size holds.
+
+    The batch size is the hyperparameter, else the algorithm's default for images of this size.
+    Batches of every sampling hold anchors × (a + 1) examples, so that they compare.
+    """
     if settings.anchors_per_environment is not None:
         return settings.anchors_per_environment
-    size = settings.hyperparameters.get("batch_size")
-    if size is None:
-        return DEFAULT_ANCHORS
-    return max(1, int(size) // (count_matches(settings, n_labels) + 1))
-
-
-def examples_per_environment(settings: RunSettings, n_labels: int) -> int:
-    """The size of a random batch: the hyperparameter, else that of a balanced batch."""
-    size = settings.hyperparameters.get("batch_size")
-    if size is not None:
-        return int(size)
-    return count_anchors(settings, n_labels) * (count_matches(settings, n_labels) + 1)
+    hyperparameters = get_algorithm(settings.algorithm).choose_hyperparameters(
+        large_images=is_large_image(input_shape), **settings.hyperparameters
+    )
+    return max(1, int(hyperparameters["batch_size"]) // (count_matches(settings, n_labels) + 1))
 
 
 def _members_of(environments: Ints) -> list[Ints]:

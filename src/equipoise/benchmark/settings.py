@@ -24,6 +24,7 @@ SCHEDULES = {
     "constant": "the learning rate stays, after the warm-up",
     "cosine": "it falls to zero along half a cosine",
 }
+ANNEAL = "penalty_anneal_iters"  # how hyperparameters end that say when a penalty sets in
 PRECISIONS = {"float32": "single precision", "bf16": "mixed precision with bfloat16"}
 
 

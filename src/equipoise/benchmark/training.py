@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -32,7 +33,7 @@ from equipoise.benchmark.run_data import RunData, split_for_run
 from equipoise.benchmark.sampling import make_batches
 from equipoise.benchmark.schedule import lr_factor
 from equipoise.benchmark.selection import SELECTIONS
-from equipoise.benchmark.settings import RunSettings
+from equipoise.benchmark.settings import ANNEAL, RunSettings
 from equipoise.data import EnvironmentDataset
 from equipoise.progress import track
 
@@ -83,6 +84,16 @@ def train(
     return training.result()
 
 
+def _warn_of_late_penalties(settings: RunSettings, algorithm: Algorithm) -> None:
+    for name, value in algorithm.settings.items():
+        if name.endswith(ANNEAL) and value >= settings.steps:
+            warnings.warn(
+                f"{name} is {value}, but the run has {settings.steps} steps: the penalty of "
+                f"{settings.algorithm} never sets in. Lower {name} or train longer",
+                stacklevel=4,
+            )
+
+
 class Training:
     """The state of one run: all that a checkpoint must hold."""
 
@@ -101,6 +112,8 @@ class Training:
         self.processes = processes or Processes()
         self.device, self.num_workers = torch.device(device), num_workers
         self.selections = choose_selections(settings, data)
+        if self.processes.is_first:
+            _warn_of_late_penalties(settings, algorithm)
         self.batches = make_batches(
             settings,
             data,
@@ -174,7 +187,7 @@ class Training:
         return n > 0 and (n % settings.checkpoint_every == 0 or n == settings.steps)
 
     def _evaluate(self) -> Record:
-        self._check_weights()
+        self.check_weights()
         complete = self.n_steps == self.settings.steps
         if self.average is None:
             found = self.evaluator.evaluate(self.algorithm, complete=complete)
@@ -218,7 +231,8 @@ class Training:
             if not math.isfinite(value):
                 raise Diverged(self._advise(f"the {name} of {self.settings.algorithm} is {value}"))
 
-    def _check_weights(self) -> None:
+    def check_weights(self) -> None:
+        """Raise `Diverged` unless every weight is a number; to be called before each saving."""
         if not all(bool(torch.isfinite(p).all()) for p in self.algorithm.parameters()):
             raise Diverged(self._advise(f"a weight of {self.settings.algorithm} is not finite"))
 
