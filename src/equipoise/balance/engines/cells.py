@@ -13,8 +13,8 @@ from equipoise.balance.engines.boxes import BoxBounds, partition
 from equipoise.balance.engines.kernels import Factors, Float32Array, make_kernel, prepare
 from equipoise.balance.engines.nearest import Nearest
 
-_CELL = 128
-_GROUP = 128
+_CELL = 512
+_GROUP = 512
 _SCOUTS = 4  # anchors of a group whose nearest cells are looked at first
 _ROWS_AT_ONCE = 1 << 15
 _VISITS_AT_ONCE = 1 << 20

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from equipoise.balance.distances import Metric, Scores
+from equipoise.balance.engines.boxes import partition
 from equipoise.balance.engines.nearest import Nearest
 
 #: Seconds for one pair in blocks: a part that does not depend on m, and one for each label.
@@ -26,8 +27,8 @@ PAIR_SECONDS = {
 }
 _WORTH_A_LOOK = 0.01  # seconds in blocks; below this nothing is measured
 _SAMPLE = 512
-_NEIGHBOURHOODS = 8
-_NEIGHBOURS = 128
+_NEIGHBOURS = 512
+_OPTIMISM = 1.25  # sampled neighbourhoods are a little denser than the groups of a search
 
 
 class _Engine(Protocol):
@@ -48,9 +49,9 @@ def rivals(metric: Metric, n_labels: int, n_candidates: int) -> list[str]:
     names = []
     if metric.order is not None:
         names.append("kdtree")
-    if n_candidates >= 1 << 12:
+    if n_candidates >= 1 << 13:
         names.append("cells")
-    if metric.name == "l1" and n_labels >= 16 and find_spec("faiss") is not None:
+    if metric.name == "l1" and n_labels >= 8 and find_spec("faiss") is not None:
         names.append("faiss")
     return names
 
@@ -85,22 +86,25 @@ def _measure(
     name: str,
     give_up: float = np.inf,
 ) -> float:
-    """Seconds for all anchors, judged by a sample; a hopeless start ends it."""
+    """Seconds for all anchors, judged by a sample; a hopeless start ends it.
+
+    Seconds of this thread alone, so that what else the machine does decides nothing.
+    """
     sample = _neighbourhoods(anchors) if name == "cells" else _spaced(anchors)
-    started = time.perf_counter()
+    started = time.thread_time()
     engine = maker(metric, candidates)
-    built = time.perf_counter() - started
-    few = max(1, len(sample) // 8) if name != "cells" else min(len(sample), _NEIGHBOURS)
+    built = time.thread_time() - started
+    few = max(1, len(sample) // 8)
     seconds = _per_anchor(engine, sample.take(slice(0, few)), k)
-    if few < len(sample) and built + 0.5 * seconds * len(anchors) < give_up:
+    if few < len(sample) and built + 0.3 * seconds * len(anchors) < give_up:
         seconds = _per_anchor(engine, sample.take(slice(few, None)), k)
-    return built + seconds * len(anchors)
+    return built + seconds * len(anchors) * (_OPTIMISM if name == "cells" else 1.0)
 
 
 def _per_anchor(engine: _Engine, anchors: Scores, k: int) -> float:
-    started = time.perf_counter()
+    started = time.thread_time()
     engine.nearest(anchors, k)
-    return (time.perf_counter() - started) / len(anchors)
+    return (time.thread_time() - started) / len(anchors)
 
 
 def _spaced(anchors: Scores) -> Scores:
@@ -108,12 +112,9 @@ def _spaced(anchors: Scores) -> Scores:
 
 
 def _neighbourhoods(anchors: Scores) -> Scores:
-    """A few anchors with those next to them: cells are searched in such groups."""
-    if len(anchors) <= _NEIGHBOURHOODS * _NEIGHBOURS:
-        return anchors
-    middles = np.arange(_NEIGHBOURHOODS) * (len(anchors) // _NEIGHBOURHOODS)
-    rows = []
-    for middle in middles:
-        gap = np.abs(anchors.prob - anchors.prob[middle]).max(axis=1)
-        rows.append(np.argpartition(gap, _NEIGHBOURS)[:_NEIGHBOURS])
+    """Some anchors with those next to them: cells are searched in such groups."""
+    order, starts = partition(anchors.bare(), _NEIGHBOURS)
+    groups = len(starts) - 1
+    chosen = np.linspace(0, groups - 1, int(np.clip(groups // 16, 8, 32))).astype(np.int64)
+    rows = [order[starts[group] : starts[group + 1]] for group in np.unique(chosen)]
     return anchors.take(np.concatenate(rows))
