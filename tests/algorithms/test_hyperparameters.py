@@ -1,6 +1,14 @@
 import numpy as np
+import pytest
 
-from equipoise.algorithms import Hyperparameter, choice, get_algorithm, log_uniform, uniform
+from equipoise.algorithms import (
+    Hyperparameter,
+    choice,
+    get_algorithm,
+    list_algorithms,
+    log_uniform,
+    uniform,
+)
 
 
 def draws(draw, n=2000):
@@ -61,6 +69,48 @@ def test_the_defaults_are_those_of_the_benchmark():
         "SANDMask": {"k": 10.0},
     }.items():
         assert defaults(name).items() >= expected.items(), name
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name", "value", "expected"),
+    [
+        ("MLDG", "n_meta_test", 0, "a whole number at least 1"),
+        ("DANN", "mlp_depth", 2.5, "a whole number at least 2"),
+        ("DANN", "mlp_depth", 1, "a whole number at least 2"),
+        ("RSC", "rsc_f_drop_factor", 1.5, "at least 0 and at most 1"),
+        ("RSC", "rsc_b_drop_factor", -0.1, "at least 0 and at most 1"),
+        ("Mixup", "mixup_alpha", 0, "a number above 0"),
+        ("IRM", "irm_penalty_anneal_iters", 10.5, "a whole number at least 0"),
+        ("VREx", "vrex_penalty_anneal_iters", -1, "a whole number at least 0"),
+        ("Fishr", "penalty_anneal_iters", 0.3, "a whole number at least 0"),
+        ("Fishr", "ema", 1.0, "at least 0 and below 1"),
+        ("ERM", "batch_size", 0, "a whole number at least 1"),
+        ("ERM", "beta1", 1.0, "at least 0 and below 1"),
+        ("ERM", "lr", "fast", "a number"),
+        ("ERM", "lr", float("nan"), "a number"),
+        ("ERM", "lr", True, "a number"),
+        ("ERM", "dropout", 2, "at least 0 and at most 1"),
+        ("ERM", "optimizer", 3, "a text"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_with_those_that_do(
+    algorithm, name, value, expected
+):
+    message = f"{name} of {algorithm} must be .*{expected}.*, got {value!r}"
+    with pytest.raises(ValueError, match=message):
+        get_algorithm(algorithm)((6,), 3, 2, **{name: value})
+
+
+@pytest.mark.parametrize("name", list_algorithms())
+@pytest.mark.parametrize("large_images", [False, True])
+def test_defaults_and_draws_are_allowed_values(name, large_images):
+    algorithm = get_algorithm(name)
+    defaults = algorithm.choose_hyperparameters(large_images=large_images)
+    algorithm.choose_hyperparameters(**defaults)
+    for seed in range(30):
+        algorithm.choose_hyperparameters(
+            **algorithm.draw_hyperparameters(seed, large_images=large_images)
+        )
 
 
 def test_one_more_hyperparameter_does_not_change_what_the_others_draw():

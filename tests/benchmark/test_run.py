@@ -50,7 +50,7 @@ def test_a_run_in_a_directory_is_the_run_without_one(tmp_path):
 
 
 def _as_in_directory(result):
-    values = {**result.settings.to_json(), "test_environment": 2}
+    values = {**result.settings.to_json(), "test_environment": "south"}
     return type(result)(RunSettings.from_json(values), result.records, result.selected)
 
 
@@ -208,6 +208,51 @@ def test_mistakes_are_told_before_a_balancer_is_fitted(tmp_path, monkeypatch):
     two.environments, two.environment_names = two.environments - 1, ("north", "south")
     with pytest.raises(ValueError, match="needs at least 2"):
         execute_run(make_settings(algorithm="VREx", selections=None), two, tmp_path)
+
+
+def test_the_same_call_goes_on_whatever_kinds_of_numbers_it_gives(tmp_path):
+    def call():
+        return train_run(
+            tmp_path / "run",
+            dataset=make_data(),
+            algorithm="ERM",
+            test_environment=np.int64(2),
+            steps=np.int64(4),
+            checkpoint_every=2,
+            balancer={"hidden": (8, 8), "max_steps": np.int64(10)},
+            hyperparameters={"lr": np.float64(1e-3)},
+        )
+
+    first = call()
+    assert call() == first
+    assert load_run(tmp_path / "run").settings == first.settings
+
+
+def test_a_test_environment_keeps_its_name_through_a_run(tmp_path):
+    dataset = make_data()
+    dataset.environment_names = ("1", "2", "0")
+    settings = make_settings(test_environment="2")
+    result = execute_run(settings, dataset, tmp_path / "run")
+    last = result.records[-1]
+    assert result.settings.test_environment == "2"
+    assert last.ood_accuracy == last.train_accuracy["2"]
+    assert execute_run(make_settings(test_environment=2), dataset, tmp_path / "run") == result
+
+
+@pytest.mark.parametrize(
+    ("rule", "test", "needs"),
+    [("balanced", "south", "two training environments"), ("test-domain", None, "a test")],
+)
+def test_a_rule_that_the_data_do_not_allow_is_refused_before_anything_is_written(
+    tmp_path, rule, test, needs
+):
+    dataset = make_data()
+    two = dataset.subset(np.flatnonzero(dataset.environments > 0))
+    two.environments, two.environment_names = two.environments - 1, ("north", "south")
+    settings = make_settings(selections=("train-domain", rule), test_environment=test)
+    with pytest.raises(ValueError, match=f"'{rule}' needs {needs}"):
+        execute_run(settings, two, tmp_path / "run")
+    assert not (tmp_path / "run" / "settings.json").exists()
 
 
 def test_the_call_trains_on_a_users_own_arrays_with_an_own_network(tmp_path):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from equipoise.benchmark import split_for_run
+from equipoise.benchmark.run_data import find_environment
 from equipoise.data import ArrayEnvironments
 
 from .tiny import make_data, make_settings
@@ -38,10 +39,23 @@ def test_an_environment_is_found_by_name_or_position(wanted, position):
     assert data.test_environment == position
 
 
-@pytest.mark.parametrize("wanted", [3, -1, "west", "7"])
+@pytest.mark.parametrize("wanted", [3, -1, "west", "7", 1.0, 0.5, "1.0"])
 def test_an_environment_that_is_not_there_is_refused(wanted):
     with pytest.raises(ValueError, match=r"choose one of 0 \(east\), 1 \(north\), 2 \(south\)"):
         split_for_run(make_settings(test_environment=wanted), make_data())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "position"),
+    [(2, 1), ("2", 1), (np.int64(3), 2), (0, 0), (0.9, 3), ("0.9", 3), (np.float64(0.9), 3)],
+)
+def test_a_name_that_looks_like_a_number_comes_before_a_position(wanted, position):
+    names = np.array(["1", "2", "3", "0.9"])[np.arange(80) % 4]
+    data = ArrayEnvironments(np.zeros((80, 2)), np.arange(80) // 4 % 2, names)
+    where = data.environment_names.index(["1", "2", "3", "0.9"][position])
+    if wanted == 0:  # no such name: the position
+        where = 0
+    assert find_environment(data, wanted) == where
 
 
 def test_an_environment_too_small_to_hold_out_is_refused():

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from equipoise.benchmark import RECIPES, RunSettings
@@ -12,6 +13,22 @@ from .tiny import make_settings
 def test_settings_survive_json():
     settings = make_settings(hyperparameters={"lr": 0.1}, weight_average=0.9)
     assert RunSettings.from_json(json.loads(json.dumps(settings.to_json()))) == settings
+
+
+def test_tuples_and_numbers_of_other_libraries_survive_json():
+    settings = make_settings(
+        seed=np.int64(3),
+        held_out=np.float64(0.25),
+        test_environment=np.int64(1),
+        hyperparameters={"lr": np.float32(0.5), "batch_size": np.int64(8)},
+        balancer={"hidden": (8, 8), "max_steps": np.int32(20)},
+        selections=["train-domain"],
+    )
+    again = RunSettings.from_json(json.loads(json.dumps(settings.to_json())))
+    assert again == settings
+    assert again.digest == settings.digest
+    assert type(settings.seed) is int
+    assert settings.balancer == {"hidden": [8, 8], "max_steps": 20}
 
 
 def test_equal_settings_have_equal_digests_and_others_another():
@@ -29,13 +46,34 @@ def test_equal_settings_have_equal_digests_and_others_another():
         ({"precision": "fp16"}, "unknown precision"),
         ({"augmentation": "afine"}, "'affine'"),
         ({"hyperparameters": {"learning_rate": 1.0}}, "hyperparameter of ERM 'learning_rate'"),
-        ({"hyperparameters": {"lr": "fast"}}, "must be a number, got 'fast'"),
+        ({"hyperparameters": {"lr": "fast"}}, "must be a number at least 0, got 'fast'"),
         ({"hyperparameters": {"batch_size": 0}}, "at least 1, got 0"),
         ({"balancer": {"max_step": 1}}, "'max_steps'"),
         ({"balancer": {"n_matches": 1}}, "setting of the run"),
         ({"selections": ("train",)}, "'train-domain'"),
         ({"steps": 0}, "steps must be at least 1"),
-        ({"seed": -1}, "seed must not be negative"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"steps": 2.5}, "steps must be a whole number, got 2.5"),
+        ({"steps": "many"}, "steps must be a whole number, got 'many'"),
+        ({"steps": True}, "steps must be a whole number, got True"),
+        ({"steps": None}, "steps must be a whole number, got None"),
+        ({"warm_up": "x"}, "warm_up must be a whole number, got 'x'"),
+        ({"n_matches": 0}, "n_matches must be at least 1"),
+        ({"n_matches": 1.5}, "n_matches must be a whole number or none"),
+        ({"degree_of_balancing": 1.1}, "from 0 to 1, got 1.1"),
+        ({"degree_of_balancing": float("nan")}, "must be a number, got nan"),
+        ({"held_out": 1.0}, "held_out must be a share"),
+        ({"held_out": "half"}, "held_out must be a number"),
+        ({"weight_average": "much"}, "weight_average must be a number or none"),
+        ({"test_environment": True}, "test_environment must be"),
+        ({"algorithm": 3}, "algorithm must be a text, got 3"),
+        ({"hyperparameters": [1]}, "hyperparameters must be a dictionary"),
+        ({"hyperparameters": {"batch_size": 8.5}}, "whole number at least 1, got 8.5"),
+        ({"balancer": {"max_steps": "abc"}}, "balancer.max_steps must be a whole number"),
+        ({"balancer": {"hidden": "8"}}, "balancer.hidden must be a list"),
+        ({"balancer": {"caliper": "near"}}, "balancer.caliper must be a number or none"),
+        ({"selections": ()}, "selections is empty"),
+        ({"selections": "balanced"}, "selections must be a list"),
         ({"weight_average": 1.0}, "below 1, got 1.0"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from equipoise.benchmark import Training, fit_balancer, split_for_run, train
-from equipoise.benchmark.preparation import build_algorithm
+from equipoise.benchmark.preparation import build_algorithm, make_balancer
 from equipoise.benchmark.schedule import lr_factor
 from equipoise.benchmark.training import Diverged
 from equipoise.data import ArrayEnvironments
@@ -57,6 +57,26 @@ def test_runs_share_a_balancer_that_is_given():
     assert given == train(settings, dataset)
     assert list(given.selected) == ["train-domain", "balanced", "test-domain"]
     assert given.records[-1].balanced_validation_accuracy is not None
+
+
+def test_the_device_of_the_run_is_that_of_its_balancer(monkeypatch):
+    used = []
+    monkeypatch.setattr("equipoise.benchmark.training.choose_device", lambda name: f"{name}!")
+
+    def fit(settings, data, *, device, verbose):
+        used.append(device)
+        raise StopIteration
+
+    monkeypatch.setattr("equipoise.benchmark.training.fit_balancer", fit)
+    with pytest.raises(StopIteration):
+        train(make_settings(sampling="balanced"), make_data(), device="auto")
+    assert used == ["auto!"]
+    assert make_balancer(make_settings(), device="meta").device == "meta"
+    assert make_balancer(make_settings(balancer={"device": "cpu"}), device="meta").device == "cpu"
+
+
+def test_auto_is_a_device_of_the_loop_as_well():
+    assert train(make_settings(), make_data(), device="auto").records
 
 
 def test_rules_that_the_data_do_not_allow_are_left_out():
@@ -173,10 +193,11 @@ def test_mixed_precision_trains():
 def test_a_network_of_the_users_own_is_trained_as_a_copy():
     module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh())
     before = module[0].weight.detach().clone()
-    first = train(make_settings(), make_data(), featurizer=module)
+    settings = make_settings(steps=60, checkpoint_every=30, hyperparameters={"lr": 1e-2})
+    first = train(settings, make_data(), featurizer=module)
     assert first.records[-1].loss < first.records[0].loss
     assert torch.equal(before, module[0].weight)
-    assert train(make_settings(), make_data(), featurizer=module) == first
+    assert train(settings, make_data(), featurizer=module) == first
 
 
 def test_a_penalty_that_never_sets_in_is_warned_of():

@@ -88,6 +88,9 @@ def test_quick_takes_the_quick_recipe(tmp_path):
         (["--set", "lr=1e30"], {}, "at step"),
         (["--set", "seed=3"], {}, "option of its own"),
         (["--set", "held_out=0"], {}, "held_out must be a share"),
+        (["--set", "warm_up=x"], {}, "warm_up must be a whole number, got 'x'"),
+        (["--set", "balancer.max_steps=abc"], {}, "balancer.max_steps must be a whole number"),
+        (["--set", "batch_size=2.5"], {}, "batch_size of ERM must be a whole number"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, arguments, changes, message):

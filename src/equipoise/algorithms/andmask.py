@@ -12,7 +12,7 @@ class ANDMask(GradientMasking):
     """mask = 1 where |mean_e sign g_e| ≥ τ: only entries whose sign the environments share."""
 
     hyperparameters: ClassVar = {
-        "tau": Hyperparameter(1.0, draw=uniform(0.5, 1.0)),
+        "tau": Hyperparameter(1.0, draw=uniform(0.5, 1.0), at_least=0, at_most=1),
     }
 
     def mask(self, gradients: Tensor) -> Tensor:

@@ -22,7 +22,12 @@ class ARM(ERM):
 
     hyperparameters: ClassVar = {
         "batch_size": Hyperparameter(
-            64, large=8, draw=log_uniform(3, 9, base=2, integer=True), draw_large=lambda rng: 8
+            64,
+            large=8,
+            draw=log_uniform(3, 9, base=2, integer=True),
+            draw_large=lambda rng: 8,
+            integer=True,
+            at_least=1,
         ),
     }
 

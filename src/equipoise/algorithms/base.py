@@ -62,19 +62,25 @@ class Algorithm(nn.Module):
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = {
         "lr": Hyperparameter(
-            1e-3, large=5e-5, draw=log_uniform(-4.5, -2.5), draw_large=log_uniform(-5, -3.5)
+            1e-3,
+            large=5e-5,
+            draw=log_uniform(-4.5, -2.5),
+            draw_large=log_uniform(-5, -3.5),
+            at_least=0,
         ),
-        "weight_decay": Hyperparameter(0.0, draw_large=log_uniform(-6, -2)),
+        "weight_decay": Hyperparameter(0.0, draw_large=log_uniform(-6, -2), at_least=0),
         "batch_size": Hyperparameter(
             64,
             large=32,
             draw=log_uniform(3, 9, base=2, integer=True),
             draw_large=log_uniform(3, 5.5, base=2, integer=True),
+            integer=True,
+            at_least=1,
         ),
-        "dropout": Hyperparameter(0.0, draw_large=choice(0.0, 0.1, 0.5)),
+        "dropout": Hyperparameter(0.0, draw_large=choice(0.0, 0.1, 0.5), at_least=0, at_most=1),
         "optimizer": Hyperparameter("adam"),
-        "beta1": Hyperparameter(0.9),
-        "beta2": Hyperparameter(0.999),
+        "beta1": Hyperparameter(0.9, at_least=0, below=1),
+        "beta2": Hyperparameter(0.999, at_least=0, below=1),
     }
     """The subclass's own hyperparameters; those of its bases are added when it is defined."""
 

@@ -23,17 +23,25 @@ class DANN(Algorithm):
     min_environments = 2
     hyperparameters: ClassVar = {
         "dann_lambda": Hyperparameter(1.0, draw=log_uniform(-2, 2)),
-        "d_steps_per_g_step": Hyperparameter(1, draw=log_uniform(0, 3, base=2, integer=True)),
-        "grad_penalty": Hyperparameter(0.0, draw=log_uniform(-2, 1)),
-        "lr_d": Hyperparameter(
-            1e-3, large=5e-5, draw=log_uniform(-4.5, -2.5), draw_large=log_uniform(-5, -3.5)
+        "d_steps_per_g_step": Hyperparameter(
+            1, draw=log_uniform(0, 3, base=2, integer=True), integer=True, at_least=0
         ),
-        "weight_decay_d": Hyperparameter(0.0, draw=log_uniform(-6, -2)),
-        "beta1": Hyperparameter(0.5, draw=choice(0.0, 0.5)),
-        "beta2": Hyperparameter(0.9),
-        "mlp_width": Hyperparameter(256, draw=log_uniform(6, 10, base=2, integer=True)),
-        "mlp_depth": Hyperparameter(3, draw=choice(3, 4, 5)),
-        "mlp_dropout": Hyperparameter(0.0, draw=choice(0.0, 0.1, 0.5)),
+        "grad_penalty": Hyperparameter(0.0, draw=log_uniform(-2, 1), at_least=0),
+        "lr_d": Hyperparameter(
+            1e-3,
+            large=5e-5,
+            draw=log_uniform(-4.5, -2.5),
+            draw_large=log_uniform(-5, -3.5),
+            at_least=0,
+        ),
+        "weight_decay_d": Hyperparameter(0.0, draw=log_uniform(-6, -2), at_least=0),
+        "beta1": Hyperparameter(0.5, draw=choice(0.0, 0.5), at_least=0, below=1),
+        "beta2": Hyperparameter(0.9, at_least=0, below=1),
+        "mlp_width": Hyperparameter(
+            256, draw=log_uniform(6, 10, base=2, integer=True), integer=True, at_least=1
+        ),
+        "mlp_depth": Hyperparameter(3, draw=choice(3, 4, 5), integer=True, at_least=2),
+        "mlp_dropout": Hyperparameter(0.0, draw=choice(0.0, 0.1, 0.5), at_least=0, at_most=1),
     }
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:

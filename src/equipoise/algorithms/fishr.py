@@ -22,8 +22,10 @@ class Fishr(Algorithm):
     min_environments = 2
     hyperparameters: ClassVar = {
         "fishr_lambda": Hyperparameter(1000.0, draw=log_uniform(1, 4)),
-        "penalty_anneal_iters": Hyperparameter(1500, draw=uniform(0, 5000, integer=True)),
-        "ema": Hyperparameter(0.95, draw=uniform(0.90, 0.99)),
+        "penalty_anneal_iters": Hyperparameter(
+            1500, draw=uniform(0, 5000, integer=True), integer=True, at_least=0
+        ),
+        "ema": Hyperparameter(0.95, draw=uniform(0.90, 0.99), at_least=0, below=1),
     }
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:

@@ -22,7 +22,9 @@ class IRM(Algorithm):
 
     hyperparameters: ClassVar = {
         "irm_lambda": Hyperparameter(1e2, draw=log_uniform(-1, 5)),
-        "irm_penalty_anneal_iters": Hyperparameter(500, draw=log_uniform(0, 4, integer=True)),
+        "irm_penalty_anneal_iters": Hyperparameter(
+            500, draw=log_uniform(0, 4, integer=True), integer=True, at_least=0
+        ),
     }
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:

@@ -20,7 +20,7 @@ class Mixup(Algorithm):
 
     min_environments = 2
     hyperparameters: ClassVar = {
-        "mixup_alpha": Hyperparameter(0.2, draw=log_uniform(-1, 1)),
+        "mixup_alpha": Hyperparameter(0.2, draw=log_uniform(-1, 1), above=0),
     }
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:

@@ -25,7 +25,7 @@ class MLDG(Algorithm):
     min_environments = 2
     hyperparameters: ClassVar = {
         "mldg_beta": Hyperparameter(1.0, draw=log_uniform(-1, 1)),
-        "n_meta_test": Hyperparameter(2, draw=choice(1, 2)),
+        "n_meta_test": Hyperparameter(2, draw=choice(1, 2), integer=True, at_least=1),
     }
 
     def _update(self, batches: list[Batch]) -> Report:

@@ -20,7 +20,7 @@ class MTL(Algorithm):
     """
 
     hyperparameters: ClassVar = {
-        "mtl_ema": Hyperparameter(0.99, draw=choice(0.5, 0.9, 0.99, 1.0)),
+        "mtl_ema": Hyperparameter(0.99, draw=choice(0.5, 0.9, 0.99, 1.0), at_least=0, at_most=1),
     }
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:

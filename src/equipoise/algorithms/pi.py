@@ -24,7 +24,9 @@ class PI(Algorithm):
 
     min_environments = 2
     hyperparameters: ClassVar = {
-        "pi_partition_steps": Hyperparameter(200, draw=log_uniform(2, 3, integer=True)),
+        "pi_partition_steps": Hyperparameter(
+            200, draw=log_uniform(2, 3, integer=True), integer=True, at_least=0
+        ),
     }
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:

@@ -19,8 +19,8 @@ class RSC(Algorithm):
     """
 
     hyperparameters: ClassVar = {
-        "rsc_f_drop_factor": Hyperparameter(1 / 3, draw=uniform(0, 0.5)),
-        "rsc_b_drop_factor": Hyperparameter(1 / 3, draw=uniform(0, 0.5)),
+        "rsc_f_drop_factor": Hyperparameter(1 / 3, draw=uniform(0, 0.5), at_least=0, at_most=1),
+        "rsc_b_drop_factor": Hyperparameter(1 / 3, draw=uniform(0, 0.5), at_least=0, at_most=1),
     }
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:

@@ -16,7 +16,7 @@ class SANDMask(GradientMasking):
     """
 
     hyperparameters: ClassVar = {
-        "tau": Hyperparameter(0.5, draw=uniform(0.0, 1.0)),
+        "tau": Hyperparameter(0.5, draw=uniform(0.0, 1.0), at_least=0, at_most=1),
         "k": Hyperparameter(1e1, draw=log_uniform(-3, 5)),
     }
 

@@ -20,7 +20,9 @@ class VREx(Algorithm):
     min_environments = 2
     hyperparameters: ClassVar = {
         "vrex_lambda": Hyperparameter(1e1, draw=log_uniform(-1, 5)),
-        "vrex_penalty_anneal_iters": Hyperparameter(500, draw=log_uniform(0, 4, integer=True)),
+        "vrex_penalty_anneal_iters": Hyperparameter(
+            500, draw=log_uniform(0, 4, integer=True), integer=True, at_least=0
+        ),
     }
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:

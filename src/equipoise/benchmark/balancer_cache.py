@@ -29,14 +29,19 @@ def choose_cache(output: Path) -> Path:
 
 
 def obtain_balancer(
-    settings: RunSettings, data: RunData, cache: Path, *, verbose: bool = False
+    settings: RunSettings,
+    data: RunData,
+    cache: Path,
+    *,
+    device: str = "cpu",
+    verbose: bool = False,
 ) -> CausalBalancer:
     """Load the balancer of these settings and data, or fit and save it.
 
     Of several processes that want the same one, one fits and the others wait. An interrupted
     fit goes on where it stopped.
     """
-    balancer = make_balancer(settings, verbose=verbose)
+    balancer = make_balancer(settings, device=device, verbose=verbose)
     path = cache / f"balancer-{balancer_key(balancer, data)}.safetensors"
     unfinished = path.with_suffix(".unfinished")
 
@@ -47,7 +52,7 @@ def obtain_balancer(
     with hold_lock(path.with_suffix(".lock"), on_wait=tell):
         if path.is_file():
             try:
-                return CausalBalancer.load(path)
+                return _load(path, balancer.device)
             except ValueError as error:
                 warnings.warn(f"{error}. It is fitted again", stacklevel=2)
         try:
@@ -59,6 +64,14 @@ def obtain_balancer(
             ) from error
         unfinished.unlink(missing_ok=True)
         return balancer
+
+
+def _load(path: Path, device: str) -> CausalBalancer:
+    """The saved balancer, on this run's device, whichever it was fitted on."""
+    balancer = CausalBalancer.load(path)
+    balancer.device = device
+    balancer.latent_model_.to(device)
+    return balancer
 
 
 def _fit(balancer: CausalBalancer, data: RunData, unfinished: Path) -> None:

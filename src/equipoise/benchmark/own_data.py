@@ -34,7 +34,7 @@ class MapStyleEnvironments(EnvironmentDataset):
         self.input_shape = tuple(self.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
-        return self._source.fetch(indices)
+        return self._source.fetch(indices).float()
 
 
 def as_environments(

@@ -46,13 +46,19 @@ def make_algorithm(
 
 def choose_selections(settings: RunSettings, data: RunData) -> tuple[str, ...]:
     """The rules asked for; by default all that the data allow."""
-    if settings.selections is not None:
-        return settings.selections
-    possible = {
-        "balanced": len(data.training_environments) > 1,
-        "test-domain": data.test_environment is not None,
-    }
-    return tuple(name for name in SELECTIONS if possible.get(name, True))
+    lacking = {}
+    if len(data.training_environments) < 2:
+        lacking["balanced"] = "two training environments or more"
+    if data.test_environment is None:
+        lacking["test-domain"] = "a test environment"
+    possible = tuple(name for name in SELECTIONS if name not in lacking)
+    for name in settings.selections or ():
+        if name in lacking:
+            raise ValueError(
+                f"selection rule {name!r} needs {lacking[name]}, which this run has not; possible "
+                f"here: {', '.join(possible)}"
+            )
+    return settings.selections or possible
 
 
 def needs_balancer(settings: RunSettings, data: RunData) -> bool:
@@ -60,13 +66,19 @@ def needs_balancer(settings: RunSettings, data: RunData) -> bool:
     return settings.sampling == "balanced" or "balanced" in choose_selections(settings, data)
 
 
-def make_balancer(settings: RunSettings, *, verbose: bool = False) -> CausalBalancer:
-    """The balancer of the settings, not yet fitted."""
-    return CausalBalancer(
-        **{"random_state": settings.seed, "verbose": verbose, **settings.balancer}
-    )
+def make_balancer(
+    settings: RunSettings, *, device: str = "cpu", verbose: bool = False
+) -> CausalBalancer:
+    """The balancer of the settings, not yet fitted; on the device of the run unless they say."""
+    run = {"random_state": settings.seed, "device": device, "verbose": verbose}
+    chosen = dict(settings.balancer)
+    if chosen.get("hidden") is not None:
+        chosen["hidden"] = tuple(chosen["hidden"])
+    return CausalBalancer(**{**run, **chosen})
 
 
-def fit_balancer(settings: RunSettings, data: RunData, *, verbose: bool = False) -> CausalBalancer:
+def fit_balancer(
+    settings: RunSettings, data: RunData, *, device: str = "cpu", verbose: bool = False
+) -> CausalBalancer:
     """Fit on the train parts of the training environments, all that training may see."""
-    return make_balancer(settings, verbose=verbose).fit(data.train)
+    return make_balancer(settings, device=device, verbose=verbose).fit(data.train)

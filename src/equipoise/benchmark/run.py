@@ -13,7 +13,7 @@ from equipoise.algorithms.base import Featurizer
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
 from equipoise.benchmark.devices import choose_device
-from equipoise.benchmark.preparation import build_algorithm, needs_balancer
+from equipoise.benchmark.preparation import build_algorithm, choose_selections, needs_balancer
 from equipoise.benchmark.processes import Processes, join_processes
 from equipoise.benchmark.recipes import make_settings
 from equipoise.benchmark.records import Record
@@ -33,7 +33,7 @@ def train_run(
     *,
     dataset: str | EnvironmentDataset,
     algorithm: str,
-    test_environment: int | str | None,
+    test_environment: int | float | str | None,
     sampling: str = "balanced",
     seed: int = 0,
     profile: str = "domainbed",
@@ -53,7 +53,7 @@ def train_run(
     ----------
     output : directory of the run; the same call on it goes on, or returns the finished result
     dataset : a registered name, or a dataset object (see `as_environments` for your own data)
-    test_environment : position or name of the one left out; None trains on all
+    test_environment : name or, failing that, position of the one left out; None trains on all
     profile : the recipe that says what `settings` do not, "domainbed" or "quick"
     featurizer : the name of a network, or a module or function ``input_shape -> module``
     cache : where fitted balancers are shared, by default `.balancers` beside the run
@@ -108,9 +108,10 @@ def execute_run(
 
     Under `torchrun` all ranks call this; the first alone writes.
     """
-    settings = replace(
-        settings, test_environment=find_environment(dataset, settings.test_environment)
-    )
+    # By name, whichever way it was given: a position might be another environment's name.
+    test = find_environment(dataset, settings.test_environment)
+    if test is not None:
+        settings = replace(settings, test_environment=dataset.environment_names[test])
     device = choose_device(device)
     processes = join_processes(device)
     job = _Job(
@@ -176,7 +177,8 @@ class _Job:
     def _prepare(self) -> Training | RunResult:
         """The training as far as it has come, or the result if it has come to the end."""
         data = split_for_run(self.settings, self.dataset)
-        # Built first: what cannot be trained should not wait for a balancer to say so.
+        # First of all: what cannot be trained should not wait for a balancer to say so.
+        choose_selections(self.settings, data)
         algorithm = build_algorithm(self.settings, data, featurizer=self.featurizer)
         finished = self.processes.share(self._claim() if self.processes.is_first else None)
         if finished is not None:
@@ -204,7 +206,9 @@ class _Job:
         """The first rank fits it if nobody has; the others then find it saved."""
         if not self.processes.is_first:
             self.processes.share(None)
-        balancer = obtain_balancer(self.settings, data, self.cache, verbose=self.verbose)
+        balancer = obtain_balancer(
+            self.settings, data, self.cache, device=self.device, verbose=self.verbose
+        )
         if self.processes.is_first:
             self.processes.share(None)
         return balancer

@@ -71,8 +71,8 @@ def _join(
     return dataset.subset(np.sort(np.concatenate([parts[e] for e in environments])))
 
 
-def find_environment(dataset: EnvironmentDataset, wanted: int | str | None) -> int | None:
-    """The position of an environment given by position or, first tried for a text, by name.
+def find_environment(dataset: EnvironmentDataset, wanted: int | float | str | None) -> int | None:
+    """The position of an environment given by name or, if there is none of that name, by position.
 
     >>> from equipoise.data import ArrayEnvironments
     >>> data = ArrayEnvironments([[0.0], [1.0]], [0, 1], ["rome", "oslo"])
@@ -82,13 +82,11 @@ def find_environment(dataset: EnvironmentDataset, wanted: int | str | None) -> i
     names = dataset.environment_names
     if wanted is None:
         return None
-    if isinstance(wanted, str) and wanted in names:
-        return names.index(wanted)
-    try:
-        position = int(wanted)
-    except ValueError:
-        position = -1
-    if not 0 <= position < len(names):
+    if str(wanted) in names:
+        return names.index(str(wanted))
+    # A number such as 1.5 may be a name, but is no position.
+    is_position = str(wanted).isdecimal() and int(str(wanted)) < len(names)
+    if not is_position:
         listed = ", ".join(f"{i} ({name})" for i, name in enumerate(names))
         raise ValueError(f"there is no test environment {wanted!r}; choose one of {listed}")
-    return position
+    return int(str(wanted))

@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from numbers import Real
-from typing import Any
+from typing import Any, get_type_hints
 
 from equipoise.algorithms import get_algorithm, get_augmentation
 from equipoise.balancer import CausalBalancer
+from equipoise.benchmark.field_types import check_type, make_plain
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.choices import check_choice
 
@@ -27,6 +27,12 @@ SCHEDULES = {
 ANNEAL = "penalty_anneal_iters"  # how hyperparameters end that say when a penalty sets in
 PRECISIONS = {"float32": "single precision", "bf16": "mixed precision with bfloat16"}
 
+LEAST = {
+    **{"steps": 1, "checkpoint_every": 1, "evaluate_at_most": 1},
+    **{"anchors_per_environment": 1, "n_matches": 1},
+    **{"seed": 0, "data_seed": 0, "warm_up": 0},
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
@@ -37,7 +43,7 @@ class RunSettings:
     dataset, data_seed, held_out : the data, and the share of each environment set aside
     algorithm, hyperparameters, featurizer : what is trained; hyperparameters by name
     sampling : "random", "balanced", "oracle" or "class-balanced"
-    test_environment : left out of training, by position or by name; None trains on all
+    test_environment : left out of training, by name or else by position; None trains on all
     seed : of weights, batches, augmentation and the balancer
     steps, checkpoint_every : updates in all, and between two evaluations
     augmentation, weight_average, warm_up, schedule, precision : the recipe; `weight_average` is
@@ -48,6 +54,8 @@ class RunSettings:
     evaluate_at_most : examples of each training environment's *train* part that checkpoints
         before the last look at; held-out parts and the test environment are always complete
 
+    Lists, dictionaries and numbers of any kind are kept as plain ones, as a JSON file has them.
+
     >>> settings = RunSettings(dataset="ColoredMNIST", algorithm="ERM", test_environment=2)
     >>> RunSettings.from_json(settings.to_json()) == settings
     True
@@ -56,7 +64,7 @@ class RunSettings:
     dataset: str
     algorithm: str
     sampling: str = "balanced"
-    test_environment: int | str | None = None
+    test_environment: int | float | str | None = None
     seed: int = 0
     data_seed: int = 0
     held_out: float = 0.2
@@ -77,46 +85,54 @@ class RunSettings:
     evaluate_at_most: int | None = None
 
     def __post_init__(self) -> None:
+        for name, declared in get_type_hints(type(self)).items():
+            value = make_plain(getattr(self, name))
+            check_type(name, value, declared)
+            object.__setattr__(self, name, value)
         check_choice("sampling", self.sampling, SAMPLINGS)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("precision", self.precision, PRECISIONS)
         get_augmentation(self.augmentation)
-        self._check_numbers()
-        self._check_hyperparameters()
+        self._check_ranges()
+        get_algorithm(self.algorithm).choose_hyperparameters(**self.hyperparameters)
         self._check_balancer()
-        if self.selections is not None:
-            object.__setattr__(self, "selections", tuple(self.selections))
-            for name in self.selections:
-                check_choice("selection rule", name, SELECTIONS)
+        self._check_selections()
 
-    def _check_numbers(self) -> None:
-        for name in ("steps", "checkpoint_every", "anchors_per_environment", "evaluate_at_most"):
+    def _check_ranges(self) -> None:
+        for name, least in LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        for name in ("seed", "data_seed", "warm_up"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, got {value}")
+        if not 0 < self.held_out < 1:
+            raise ValueError(f"held_out must be a share between 0 and 1, got {self.held_out}")
+        if not 0 <= self.degree_of_balancing <= 1:
+            raise ValueError(
+                f"degree_of_balancing must be from 0 to 1, got {self.degree_of_balancing}"
+            )
         if self.weight_average is not None and not 0 <= self.weight_average < 1:
             raise ValueError(
                 f"weight_average is a decay, at least 0 and below 1, got {self.weight_average}"
             )
 
-    def _check_hyperparameters(self) -> None:
-        algorithm = get_algorithm(self.algorithm)
-        algorithm.choose_hyperparameters(**self.hyperparameters)
-        for name, value in self.hyperparameters.items():
-            default = algorithm.hyperparameters[name].small
-            if isinstance(default, Real) and not isinstance(value, Real):
-                raise ValueError(f"{name} of {self.algorithm} must be a number, got {value!r}")
-        size = self.hyperparameters.get("batch_size", 1)
-        if size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {size}")
-
     def _check_balancer(self) -> None:
         CausalBalancer().set_params(**self.balancer)
+        declared = get_type_hints(CausalBalancer.__init__)
+        for name, value in self.balancer.items():
+            check_type(f"balancer.{name}", value, declared[name])
         if "n_matches" in self.balancer:
             raise ValueError("n_matches is a setting of the run, not of its balancer: set it there")
+
+    def _check_selections(self) -> None:
+        if self.selections is None:
+            return
+        object.__setattr__(self, "selections", tuple(self.selections))
+        if not self.selections:
+            raise ValueError(
+                f"selections is empty; name one or more of {', '.join(SELECTIONS)}, or "
+                "leave it out to take all that the data allow"
+            )
+        for name in self.selections:
+            check_choice("selection rule", name, SELECTIONS)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a JSON file."""

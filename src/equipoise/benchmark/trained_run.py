@@ -55,7 +55,7 @@ class TrainedRun:
         for start in range(0, len(source), BLOCK):
             rows = source.fetch(np.arange(start, min(start + BLOCK, len(source))))
             self._check_shape(rows.shape[1:])
-            logits = self.algorithm.predict(rows.to(device))
+            logits = self.algorithm.predict(rows.float().to(device))
             blocks.append(logits.double().softmax(dim=1).cpu().numpy())
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.label_names)))
 

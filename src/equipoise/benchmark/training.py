@@ -18,6 +18,7 @@ from equipoise.algorithms import (
 )
 from equipoise.algorithms.base import Featurizer
 from equipoise.balancer import CausalBalancer
+from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.evaluation import Evaluator
 from equipoise.benchmark.feeding import Examples, feed_steps, place_batches
 from equipoise.benchmark.preparation import (
@@ -35,6 +36,7 @@ from equipoise.benchmark.schedule import lr_factor
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import ANNEAL, RunSettings
 from equipoise.data import EnvironmentDataset
+from equipoise.denormals import flush_denormals
 from equipoise.progress import track
 
 
@@ -71,10 +73,11 @@ def train(
     >>> [record.step for record in train(settings, data).records]
     [10, 20]
     """
+    device = choose_device(device)
     data = split_for_run(settings, dataset)
     algorithm = build_algorithm(settings, data, featurizer=featurizer)
     if balancer is None and needs_balancer(settings, data):
-        balancer = fit_balancer(settings, data, verbose=verbose)
+        balancer = fit_balancer(settings, data, device=device, verbose=verbose)
     training = Training(
         settings, data, algorithm, balancer=balancer, device=device, num_workers=num_workers
     )
@@ -141,8 +144,6 @@ class Training:
         self.records: list[Record] = []
         self._sums: dict[str, float] = {}
         self._n_summed = 0
-        # Moments of rarely lit pixels turn denormal and slow every step several-fold.
-        torch.set_flush_denormal(True)
 
     # --- going on ------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Training:
         """Train to the end; yields the number of updates done after each."""
         shown = verbose and self.processes.is_first
         title = f"{self.settings.algorithm}, {self.settings.sampling}"
-        with track(self.settings.steps, title, enabled=shown) as tracker:
+        with flush_denormals(), track(self.settings.steps, title, enabled=shown) as tracker:
             for examples in feed_steps(
                 self.data.train,
                 self.batches,
