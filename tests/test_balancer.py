@@ -168,7 +168,8 @@ def test_a_label_seen_in_one_environment_only_is_matched_there_and_skipped_elsew
     data = make_spurious(n=600, n_labels=3)
     keep = np.flatnonzero((data.labels != 2) | (data.environments == 0))
     part = data.subset(keep)
-    balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(part)
+    with pytest.warns(UserWarning, match=r"labels seen in one environment only: \[2\]"):
+        balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(part)
     elsewhere = balancer.matches_.indices[part.environments == 1]
     assert (elsewhere[:, 2] == -1).all()
     sampler = balancer.batch_sampler(8)
@@ -183,3 +184,85 @@ def test_further_examples_of_an_unknown_label_or_environment_are_refused(fitted)
         fitted.score_examples(np.zeros((1, 6)), [0], ["rome"])
     with pytest.raises(ValueError, match="call fit first"):
         CausalBalancer().batch_sampler()
+
+
+def test_a_refused_fit_leaves_an_earlier_one_as_it_was(data):
+    balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(data)
+    before = balancer.classes_, balancer.matches_
+    with pytest.raises(ValueError, match="two labels or more"):
+        balancer.fit(data._source.x, np.zeros(2000), data.environments)
+    assert (balancer.classes_, balancer.matches_) == before
+
+
+def test_environments_of_one_label_each_are_refused():
+    e = np.arange(80) % 4
+    with pytest.raises(ValueError, match="every environment has one label only"):
+        CausalBalancer().fit(np.random.default_rng(0).normal(size=(80, 3)), e // 2, e)
+
+
+def test_large_numbers_of_a_table_keep_their_differences(data):
+    """Unix seconds differ by less than a float32 can tell."""
+    x = data._source.x.numpy().astype(np.float64)
+    plain = CausalBalancer(hidden=(8,), max_steps=20).fit(x, data.labels, data.environments)
+    moved = CausalBalancer(hidden=(8,), max_steps=20).fit(x + 1.7e9, data.labels, data.environments)
+    np.testing.assert_allclose(plain.log_scores_, moved.log_scores_, rtol=1e-3, atol=1e-3)
+
+
+def test_images_with_colours_last_are_refused_and_unscaled_ones_warned_of():
+    y, e = np.arange(40) % 2, np.arange(40) // 20
+    with pytest.raises(ValueError, match=r"transpose\(0, 3, 1, 2\)"):
+        CausalBalancer().fit(np.zeros((40, 8, 8, 3), dtype=np.uint8), y, e)
+    pixels = np.full((40, 3, 8, 8), 200.0, dtype=np.float32)
+    with pytest.warns(UserWarning, match="values up to 200"):
+        CausalBalancer(hidden=(4,), max_steps=2).fit(pixels, y, e)
+
+
+def test_training_restores_what_counts_as_zero_and_so_leaves_matching_exact(data):
+    CausalBalancer(hidden=(8,), max_steps=5).fit(data)
+    assert float(torch.tensor(1e-310, dtype=torch.float64) * 1.0) > 0
+
+
+def test_a_file_of_another_layout_is_a_clear_error(data, tmp_path):
+    from equipoise.files import load_state, save_state
+
+    path = tmp_path / "balancer.safetensors"
+    CausalBalancer(hidden=(8,), max_steps=5).fit(data).save(path)
+    tensors, facts = load_state(path)
+    del tensors["match_counts"]
+    save_state(path, tensors, facts)
+    with pytest.raises(ValueError, match="match_counts"):
+        CausalBalancer.load(path)
+
+
+def test_numpy_parameters_can_be_saved_and_later_changes_do_not_matter(data, tmp_path):
+    path = tmp_path / "balancer.safetensors"
+    balancer = CausalBalancer(np.int64(1), hidden=(8,), max_steps=5, random_state=np.int64(3))
+    balancer.fit(data).set_params(n_nearest=5).save(path)
+    assert CausalBalancer.load(path).matches_.indices.shape == (2000, 3, 40)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"random_state": None}, "random_state"), ({"device": "cuda:99"}, "cannot be used")],
+)
+def test_parameters_that_cannot_work_are_refused_before_anything_is_done(data, settings, message):
+    with pytest.raises(ValueError, match=message):
+        CausalBalancer(**settings).fit(data)
+
+
+def test_columns_may_come_from_a_data_frame_of_any_types(data):
+    frame = pd.DataFrame(
+        {
+            "label": pd.Series(np.array(["a", "b", "c"])[data.labels], dtype="string"),
+            "code": data.labels.astype(object),
+            "day": pd.to_datetime("2026-01-01") + pd.to_timedelta(data.environments, unit="D"),
+        }
+    )
+    settings = {"hidden": (8,), "max_steps": 5}
+    named = CausalBalancer(**settings).fit(data._source.x, frame["label"], frame["day"])
+    assert named.classes_.tolist() == ["a", "b", "c"]
+    coded = CausalBalancer(**settings).fit(data._source.x, frame["code"], frame["day"])
+    assert coded.classes_.tolist() == [0, 1, 2]
+    frame.loc[3, "label"] = pd.NA
+    with pytest.raises(ValueError, match="missing values"):
+        CausalBalancer(**settings).fit(data._source.x, frame["label"], frame["day"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,14 @@ from equipoise.balance.distances import get_metric
 from equipoise.balance.near_ties import keep_near_ties
 from equipoise.balance.packing import pack_matches, unpack_matches
 from equipoise.choices import check_choice
-from equipoise.data.columns import check_aligned, check_column, find_codes, unpack_columns
+from equipoise.data.columns import (
+    check_aligned,
+    check_column,
+    check_for_balancing,
+    encode_columns,
+    find_codes,
+    unpack_columns,
+)
 from equipoise.data.sources import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent import FitSettings, LatentCovariateModel, get_prior, label_free_z, log_scores
@@ -148,36 +156,33 @@ class CausalBalancer:
         """
         self._check_parameters()
         source, y, environments = unpack_columns(X, y, environments)
-        self._encode_training(source, y, environments)
-        self._check_codes()
-        n_labels, n_environments = len(self.classes_), len(self.environments_)
-        self.n_matches_ = self._choose_n_matches(n_labels)
+        columns = encode_columns(source, y, environments)
+        check_for_balancing(columns)
+        n_matches = self._choose_n_matches(len(columns.classes))
         shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
         model = LatentCovariateModel(
             shape,
-            n_labels,
-            n_environments,
+            len(columns.classes),
+            len(columns.environments),
             latent_dim=self.latent_dim,
             prior=self.prior,
             hidden=self.hidden,
-            seed=self.random_state,
+            seed=int(self.random_state),
         ).to(self.device)
         settings = FitSettings(
             max_steps=self.max_steps,
             batch_size=self.batch_size,
             lr=self.lr,
-            seed=self.random_state,
+            seed=int(self.random_state),
         )
-        model.fit(
-            source,
-            self._labels,
-            self._environments,
-            settings=settings,
-            checkpoint=checkpoint,
-            verbose=self.verbose,
-        )
-        self.latent_model_ = model
-        self._choose_reading(source)
+        codes = columns.label_codes, columns.environment_codes
+        model.fit(source, *codes, settings=settings, checkpoint=checkpoint, verbose=self.verbose)
+        chosen, readings = self._choose_reading(model, source, *codes)
+        # All at once: a fit that fails leaves an earlier one as it was.
+        self.classes_, self.environments_ = columns.classes, columns.environments
+        self._labels, self._environments = codes
+        self.latent_model_, self.n_matches_, self.readings_ = model, n_matches, readings
+        self.score_, self.log_scores_, self.matches_ = chosen
         return self
 
     def _check_parameters(self) -> None:
@@ -188,34 +193,15 @@ class CausalBalancer:
         for name, value in {**counts, "batch_size": self.batch_size}.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-
-    def _encode_training(self, source: Source, y: ArrayLike, environments: ArrayLike) -> None:
-        labels, sites = check_column("y", y), check_column("environments", environments)
-        check_aligned(source, labels, sites)
-        if len(labels) == 0:
-            raise ValueError("X is empty: there is nothing to learn from")
-        self.classes_, label_codes = np.unique(labels, return_inverse=True)
-        self.environments_, environment_codes = np.unique(sites, return_inverse=True)
-        self._labels = label_codes.astype(np.int64)
-        self._environments = environment_codes.astype(np.int64)
-
-    def _check_codes(self) -> None:
-        n_labels, n_environments = len(self.classes_), len(self.environments_)
-        if n_labels < 2:
-            only = self.classes_.tolist()[0]
-            raise ValueError(f"balancing needs two labels or more, y has only {only!r}")
-        if n_environments < 2:
+        if not isinstance(self.random_state, Integral) or self.random_state < 0:
             raise ValueError(
-                "Z can be told apart from the label only by its change between environments: "
-                f"two or more are needed, environments has only {self.environments_.tolist()[0]!r}"
+                f"random_state must be an integer from 0 on, got {self.random_state!r}: it makes "
+                "a fit repeatable"
             )
-        pairs = np.unique(np.stack([self._labels, self._environments]), axis=1)
-        seen = np.bincount(pairs[0], minlength=n_labels)
-        if (seen == 1).all():
-            raise ValueError(
-                "every label was seen in one environment only, so nothing tells label and "
-                "environment apart; add environments that share labels"
-            )
+        try:
+            torch.zeros((), device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"device {self.device!r} cannot be used: {error}") from error
 
     def _choose_n_matches(self, n_labels: int) -> int:
         if self.n_matches is None:
@@ -225,24 +211,24 @@ class CausalBalancer:
                 f"n_matches must be between 1 and the number of labels − 1 = {n_labels - 1}, "
                 f"got {self.n_matches}"
             )
-        return self.n_matches
+        return int(self.n_matches)
 
-    def _choose_reading(self, source: Source) -> None:
+    def _choose_reading(
+        self, model: LatentCovariateModel, source: Source, labels: Ints, environments: Ints
+    ) -> tuple[tuple[str, Floats, Matches], tuple[Reading, ...]]:
         """Match under each reading asked for and keep the one that leaves labels most alike."""
-        names = READINGS if self.score == "auto" else (self.score,)
-        arguments = (self.latent_model_, source, self._labels, self._environments)
-        z = label_free_z(*arguments)
-        before = _mean_difference(z, self._labels, self._environments, None)
-        best, readings = float("inf"), []
-        for name in names:
-            scores = log_scores(*arguments, score=name)
-            matches = self._match(scores, self._labels, self._environments)
+        z = label_free_z(model, source, labels, environments)
+        before = _mean_difference(z, labels, environments, None)
+        found, readings = [], []
+        for name in READINGS if self.score == "auto" else (self.score,):
+            scores = log_scores(model, source, labels, environments, score=name)
+            matches = self._match(scores, labels, environments)
             weights = balanced_frequencies(matches)
-            after = _mean_difference(z, self._labels, self._environments, weights)
+            after = _mean_difference(z, labels, environments, weights)
             readings.append(Reading(name, before, after))
-            if after < best or len(names) == 1:
-                best, self.score_, self.log_scores_, self.matches_ = after, name, scores, matches
-        self.readings_ = tuple(readings)
+            found.append((name, scores, matches))
+        best = int(np.argmin([reading.after for reading in readings]))
+        return found[best], tuple(readings)
 
     def _match(self, scores: Floats, labels: Ints, environments: Ints) -> Matches:
         matches = match_scores(
@@ -276,7 +262,7 @@ class CausalBalancer:
             self.matches_,
             anchors_per_environment=anchors_per_environment,
             n_matches=self.n_matches_ if n_matches is None else n_matches,
-            seed=self.random_state if seed is None else seed,
+            seed=int(self.random_state) if seed is None else seed,
             num_replicas=num_replicas,
             rank=rank,
         )
@@ -320,8 +306,9 @@ class CausalBalancer:
         The examples are scored by the fitted model and matched among themselves: a weighted
         accuracy then estimates accuracy where nothing is spurious, without test data.
         """
-        scores = self.score_examples(X, y, environments)
-        _, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
+        self._check_fitted()
+        source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
+        scores = log_scores(self.latent_model_, source, labels, sites, score=self.score_)
         return balanced_frequencies(self._match(scores, labels, sites))
 
     def _encode_further(
@@ -332,6 +319,9 @@ class CausalBalancer:
             "environment", check_column("environments", environments), self.environments_
         )
         check_aligned(source, labels, sites)
+        fitted = self.latent_model_.settings.input_shape
+        if len(source) and source.fetch(np.zeros(1, dtype=np.int64)).shape[1:] != fitted:
+            raise ValueError(f"examples must have the shape {fitted} that was fitted")
         return source, labels, sites
 
     def _check_fitted(self) -> None:
@@ -366,13 +356,15 @@ class CausalBalancer:
         }
         tensors |= {name: torch.from_numpy(array) for name, array in arrays.items()}
         facts = {
-            "causal_balancer": self.get_params(),
+            "causal_balancer": {k: _plain(v) for k, v in self.get_params().items()},
             "model": asdict(self.latent_model_.settings),
             "classes": self.classes_.tolist(),
             "environments": self.environments_.tolist(),
             "score": self.score_,
             "readings": [vars(reading) for reading in self.readings_],
             "n_matches": self.n_matches_,
+            "k": self.matches_.k,
+            "metric": self.matches_.metric,
         }
         save_state(path, tensors, facts)
 
@@ -380,8 +372,15 @@ class CausalBalancer:
     def load(cls, path: str | Path) -> CausalBalancer:
         """Read what `save` wrote."""
         tensors, facts = load_state(path)
-        if "causal_balancer" not in facts:
-            raise ValueError(f"{path} does not hold a CausalBalancer")
+        try:
+            return cls._restore(tensors, facts)
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path} does not hold a CausalBalancer of this version (missing: {error})"
+            ) from error
+
+    @classmethod
+    def _restore(cls, tensors: dict[str, torch.Tensor], facts: Any) -> CausalBalancer:
         parameters = facts["causal_balancer"]
         if parameters["hidden"] is not None:
             parameters["hidden"] = tuple(parameters["hidden"])
@@ -394,11 +393,9 @@ class CausalBalancer:
         balancer._environments = tensors["environments"].numpy()
         balancer.log_scores_ = tensors["log_scores"].numpy()
         arrays = {name: tensor.numpy() for name, tensor in tensors.items() if "match" in name}
-        balancer.matches_ = unpack_matches(arrays, k=balancer.n_nearest, metric=balancer.metric)
-        balancer.latent_model_ = LatentCovariateModel.rebuild(
-            {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")},
-            facts["model"],
-        )
+        balancer.matches_ = unpack_matches(arrays, k=facts["k"], metric=facts["metric"])
+        weights = {k.removeprefix("model."): v for k, v in tensors.items() if "model." in k}
+        balancer.latent_model_ = LatentCovariateModel.rebuild(weights, facts["model"])
         return balancer
 
     def __repr__(self) -> str:
@@ -409,3 +406,8 @@ class CausalBalancer:
 
 def _mean_difference(z: Floats, labels: Ints, environments: Ints, weights: Floats | None) -> float:
     return float(standardized_differences(z, labels, environments, weights).mean())
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON knows it, whatever numpy made of it."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from equipoise.balance import cross_table, mutual_information, same_covariate_ra
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import RunData, RunResult, RunSettings, execute_run, make_settings
 from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
+from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.run_data import split_for_run
 from equipoise.benchmark.sampling import count_anchors, make_batches
 from equipoise.data import EnvironmentDataset, get_dataset
@@ -25,11 +27,11 @@ from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, sa
 Ints = NDArray[np.int64]
 
 # Out-of-domain accuracy of ERM with random and with balanced batches under train-domain
-# validation: Table 1 of the paper (ColoredMNIST sets), Table 2 (RotatedMNIST, all angles).
+# validation: the paper's Table 1 (ColoredMNIST sets) and appendix (RotatedMNIST, tested on 75°).
 PAPER = {
     "ColoredMNIST10": (14.25, 69.8),
     "ColoredMNIST": (10.0, 37.6),
-    "RotatedMNIST": (98.0, 97.7),
+    "RotatedMNIST": (96.4, 96.4),
 }
 CEILING = {"ColoredMNIST10": 75.0, "ColoredMNIST": 75.0, "RotatedMNIST": 100.0}
 SAMPLINGS = ("random", "balanced")
@@ -66,6 +68,7 @@ def run_demo(
     """
     started = time.monotonic()
     console = console or Console()
+    device = choose_device(device)
     output = Path(output)
     say = console.print
     say(f"[bold]1[/bold]  {dataset}: digits dealt into environments")
@@ -78,7 +81,12 @@ def run_demo(
         f"{len(data.train):,} examples to learn from, {len(data.held_out):,} held out"
     )
     say("[bold]2[/bold]  learn the latent covariate Z, score it, match on the score")
-    cache = choose_cache(output / "runs" / "balanced")
+    # Named by their settings, so that another dataset or length never meets these runs.
+    folders = {
+        name: output / "runs" / f"{dataset}-{name}-{settings[name].digest}" for name in SAMPLINGS
+    }
+    already_done = all((folder / "result.json").is_file() for folder in folders.values())
+    cache = choose_cache(folders["balanced"])
     balancer = obtain_balancer(settings["balanced"], data, cache, verbose=True)
     say(f"   {balancer.latent_model_.identifiability()}")
     for reading in balancer.readings_:
@@ -93,7 +101,7 @@ def run_demo(
         sampling: execute_run(
             settings[sampling],
             environments,
-            output / "runs" / sampling,
+            folders[sampling],
             device=device,
             cache=cache,
             verbose=True,
@@ -101,11 +109,22 @@ def run_demo(
         for sampling in SAMPLINGS
     }
     _draw(output, environments, data, balancer, settings, dependence)
-    results = _summarise(dataset, runs, facts, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    if already_done:  # the time it took is that of the call that did the work
+        seconds = _recorded_seconds(output, dataset) or seconds
+    results = _summarise(dataset, runs, facts, seconds)
     write_json(output / "results.json", results)
     console.print(make_table(results))
     say(f"pictures and results.json are in {output}/   ({results['seconds']:.0f} s)")
     return results
+
+
+def _recorded_seconds(output: Path, dataset: str) -> float | None:
+    try:
+        recorded = json.loads((output / "results.json").read_text())
+    except (OSError, json.JSONDecodeError):
+        return None
+    return recorded.get("seconds") if recorded.get("dataset") == dataset else None
 
 
 def _settings(

@@ -66,9 +66,9 @@ def test_mutual_information_of_a_copy_is_its_entropy_and_of_independence_zero():
     assert mutual_information(np.outer([1, 2, 3], [4, 5])) == pytest.approx(0, abs=1e-12)
 
 
-def test_same_covariate_rate_counts_all_matches():
+def test_same_covariate_rate_is_that_of_the_matches_a_batch_draws():
     found = Matches(np.array([[[1, 2]], [[0, -1]], [[-1, -1]]]), np.zeros((3, 1, 2)), "kl")
-    assert same_covariate_rate(found, [5, 5, 6]) == pytest.approx(2 / 3)
+    assert same_covariate_rate(found, [5, 5, 6]) == pytest.approx((0.5 + 1.0) / 2)
 
 
 def test_standardized_differences_use_the_unweighted_deviation():

@@ -44,5 +44,13 @@ def test_a_row_lists_no_candidate_twice():
 
 
 def test_lengths_that_differ_are_refused():
-    with pytest.raises(ValueError, match="aligned"):
+    with pytest.raises(ValueError, match="labels"):
         match_covariate([0, 1], [0, 1, 0], [0, 0, 0], generator=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("labels", [[-1, 1, 0], [0, 1, 5], [0.5, 1.0, 0.0]])
+def test_labels_that_are_no_codes_are_refused(labels):
+    with pytest.raises((ValueError, TypeError), match="label"):
+        match_covariate(
+            [0, 1, 0], labels, [0, 0, 0], n_labels=2, generator=np.random.default_rng(0)
+        )

@@ -228,6 +228,19 @@ def test_the_degree_of_balancing_is_the_share_of_anchors_with_other_labels(beta)
     assert abs(other.all(1).mean() - beta) < 4 * np.sqrt(0.25 / n)
 
 
+def test_matches_of_other_examples_are_refused():
+    labels, environments, matches = make()
+    options = {"anchors_per_environment": 4, "n_matches": 2}
+    with pytest.raises(ValueError, match="matches are of 120 examples, labels of 119"):
+        BalancedBatchSampler(labels[1:], environments[1:], matches, **options)
+    with pytest.raises(ValueError, match="other labels or environments"):
+        BalancedBatchSampler(labels, environments[::-1], matches, **options)
+    with pytest.raises(ValueError, match="batches an epoch"):
+        sampler_of((labels, environments, matches)).load_state_dict(
+            sampler_of((labels, environments, matches), anchors_per_environment=8).state_dict()
+        )
+
+
 BAD = {
     "more matches than other labels": ({"n_matches": 4}, "number of labels − 1 = 3"),
     "no matches": ({"n_matches": 0}, "n_matches must be between 1"),

@@ -112,6 +112,13 @@ def test_a_wrong_file_of_the_user_is_named_and_not_replaced(files, tmp_path):
         fetch.fetch_mnist(tmp_path)
 
 
+def test_a_part_of_the_files_is_not_passed_over_in_silence(files, tmp_path):
+    name = "t10k-labels-idx1-ubyte"
+    (tmp_path / name).write_bytes(files[name])
+    with pytest.raises(ValueError, match=r"a part of MNIST only; train-images-idx3-ubyte"):
+        fetch.fetch_mnist(tmp_path)
+
+
 def test_a_data_directory_that_does_not_exist_is_refused(files, tmp_path):
     with pytest.raises(ValueError, match="does not exist"):
         fetch.fetch_mnist(tmp_path / "nowhere")

@@ -26,7 +26,7 @@ BAD_INPUT = {
     "environments of another length": ({}, _x(), Y, E[:-1], "aligned"),
     "labels in a table": ({}, _x(), Y[:, None], E, "y must be one-dimensional"),
     "missing labels": ({}, _x(), [None, *Y[1:]], E, "missing values"),
-    "NaN environments": ({}, _x(), Y, np.where(E == 0, np.nan, 1.0), "missing or infinite"),
+    "NaN environments": ({}, _x(), Y, np.where(E == 0, np.nan, 1.0), "missing values"),
     "one label only": ({}, _x(), np.zeros(40), E, "two labels or more"),
     "one environment only": ({}, _x(), Y, np.zeros(40), "two or more are needed"),
     "each label in one environment only": ({}, _x(), E, E, "seen in one environment only"),

@@ -45,7 +45,7 @@ def test_the_demo_shows_balancing_work_and_writes_what_it_promises(tmp_path):
     # Called again it finds everything done and says the same.
     run("--dataset", "ColoredMNIST", "--quick", "--steps", "120", "--output", str(tmp_path))
     again = json.loads((tmp_path / "results.json").read_text())
-    assert {**again, "seconds": 0} == {**results, "seconds": 0}
+    assert again == results
 
 
 @pytest.mark.slow
@@ -54,4 +54,4 @@ def test_the_demo_runs_where_the_covariate_is_unknown(tmp_path):
     run("--dataset", "RotatedMNIST", "--quick", "--steps", "5", "--output", str(tmp_path))
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["same_covariate_rate"] is None
-    assert results["paper"] == {"random": 98.0, "balanced": 97.7}
+    assert results["paper"] == {"random": 96.4, "balanced": 96.4}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from equipoise.data import ArrayEnvironments
 from equipoise.latent import FitSettings, LatentCovariateModel, fit_model, log_scores
 
 QUICK = FitSettings(max_steps=60, evaluate_every=20, batch_size=16)
@@ -70,6 +71,21 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(spurious, tmp_path, n_reads
 def test_a_checkpoint_of_another_fit_is_refused(spurious, tmp_path):
     path = tmp_path / "fit.safetensors"
     fit(spurious, path)
+    x = spurious._source.x.clone()
+    x[1] += 1.0
+    changed = ArrayEnvironments(x, spurious.labels, spurious.environments)
+    with pytest.raises(ValueError, match="other data"):
+        fit(changed, path)
+    other_start = LatentCovariateModel(spurious.input_shape, 2, 2, hidden=(32,), seed=2)
+    with pytest.raises(ValueError, match="other data"):
+        fit_model(
+            other_start,
+            spurious,
+            spurious.labels,
+            spurious.environments,
+            settings=QUICK,
+            checkpoint=path,
+        )
     other = FitSettings(max_steps=61, evaluate_every=20, batch_size=16)
     with pytest.raises(ValueError, match="other data or with other settings"):
         fit(spurious, path, settings=other)

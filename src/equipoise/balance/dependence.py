@@ -37,10 +37,15 @@ def mutual_information(table: ArrayLike) -> float:
 
 
 def same_covariate_rate(matches: Matches, covariate: ArrayLike) -> float:
-    """The share of matches that have their anchor's true covariate value."""
+    """The share of drawn matches that have their anchor's true covariate value.
+
+    A batch draws one of the near matches of an anchor and label, so each such pair counts once.
+    """
     values = np.asarray(covariate)
-    anchors, _, _ = found = np.nonzero(matches.indices >= 0)
-    return float((values[matches.indices[found]] == values[anchors]).mean())
+    found = matches.indices >= 0
+    same = found & (values[matches.indices] == values[:, None, None])
+    n_found = found.sum(axis=2)
+    return float((same.sum(axis=2)[n_found > 0] / n_found[n_found > 0]).mean())
 
 
 def standardized_differences(

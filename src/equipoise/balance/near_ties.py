@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from equipoise.balance.matches import Matches
@@ -22,9 +24,8 @@ def keep_near_ties(matches: Matches, tolerance: float) -> Matches:
         raise ValueError(f"tolerance must be 0 or more, got {tolerance}")
     far = matches.distances > tolerance
     far[:, :, 0] = False
-    return Matches(
-        np.where(far, -1, matches.indices),
-        np.where(far, np.inf, matches.distances),
-        matches.metric,
-        matches.companions,
+    return replace(
+        matches,
+        indices=np.where(far, -1, matches.indices),
+        distances=np.where(far, np.inf, matches.distances),
     )

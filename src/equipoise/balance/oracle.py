@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.balance.match_input import check_codes, check_count, check_labels
 from equipoise.balance.matches import Matches
 
 
@@ -28,17 +29,14 @@ def match_covariate(
            [ 0, -1],
            [-1, -1]])
     """
-    values, label_codes = np.asarray(covariate), np.asarray(labels, dtype=np.int64)
-    environment_codes = np.asarray(environments, dtype=np.int64)
-    n = len(label_codes)
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    if len(values) != n or len(environment_codes) != n:
-        raise ValueError(
-            f"covariate, labels and environments must be aligned, but have {len(values)}, {n} "
-            f"and {len(environment_codes)} entries"
-        )
-    m = n_labels or int(label_codes.max()) + 1
+    values = np.asarray(covariate)
+    n = len(values)
+    if n == 0:
+        raise ValueError("covariate is empty: there is nothing to match")
+    check_count("k", k)
+    m = n_labels or int(np.max(labels)) + 1
+    label_codes = check_labels(labels, n, m)
+    environment_codes = check_codes("environments", environments, n)
     _, value_codes = np.unique(values, return_inverse=True)
     indices = np.full((n, m, k), -1, dtype=np.int64)
     companions = np.empty((n, k), dtype=np.int64)

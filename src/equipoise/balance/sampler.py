@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Sampler
 
-from equipoise.balance.matches import MatchSource
+from equipoise.balance.matches import Matches, MatchSource
 
 Ints = NDArray[np.int64]
 
@@ -90,6 +90,12 @@ class BalancedBatchSampler(Sampler[list[int]]):
                 f"{type(self.matches).__name__}. A framework that rebuilds batch samplers by "
                 "itself must be told not to (Lightning: use_distributed_sampler=False)"
             )
+        if len(self.matches) != len(self.labels):
+            raise ValueError(
+                f"matches are of {len(self.matches)} examples, labels of {len(self.labels)}"
+            )
+        if isinstance(self.matches, Matches):
+            self._check_table(self.matches)
         n_labels = self.matches.has_match(np.zeros(1, dtype=np.int64)).shape[1]
         if not 1 <= self.n_matches <= n_labels - 1:
             raise ValueError(
@@ -109,6 +115,14 @@ class BalancedBatchSampler(Sampler[list[int]]):
             raise ValueError(
                 "degree_of_balancing < 1 needs matches with companions: use match_covariate"
             )
+
+    def _check_table(self, matches: Matches) -> None:
+        """The nearest must have the label it stands under and its anchor's environment."""
+        anchors, labels = np.nonzero(matches.indices[:, :, 0] >= 0)
+        nearest = matches.indices[anchors, labels, 0]
+        same = self.environments[nearest] == self.environments[anchors]
+        if not (same.all() and (self.labels[nearest] == labels).all()):
+            raise ValueError("the matches were made with other labels or environments than these")
 
     # --- what loaders ask ----------------------------------------------------------------------
 
@@ -142,10 +156,20 @@ class BalancedBatchSampler(Sampler[list[int]]):
 
     def state_dict(self) -> dict[str, Any]:
         """Where the epoch stands; as consumed, if no loader worker runs ahead."""
-        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+        return {
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "position": self.position,
+            "batches": len(self),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on after the batch at which `state_dict` was taken."""
+        if state.get("batches", len(self)) != len(self):
+            raise ValueError(
+                f"the state is of a sampler with {state['batches']} batches an epoch, this one "
+                f"has {len(self)}: build it with the same settings"
+            )
         whole_epochs, position = divmod(int(state["position"]), len(self))
         self.seed, self.epoch = int(state["seed"]), int(state["epoch"]) + whole_epochs
         self.position = self._start = position

@@ -43,7 +43,7 @@ class ArrayEnvironments(EnvironmentDataset):
             self.covariate = np.asarray(covariate)
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
-        return self._source.fetch(indices)
+        return self._source.fetch(indices).float()
 
 
 def _encode(values: ArrayLike, name: str) -> tuple[NDArray, NDArray[np.int64]]:

@@ -2,13 +2,68 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.environments import EnvironmentDataset
 from equipoise.data.sources import Source, as_source
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Labels and environments as sorted values, and every example's positions among them."""
+
+    classes: NDArray
+    environments: NDArray
+    label_codes: NDArray[np.int64]
+    environment_codes: NDArray[np.int64]
+
+
+def encode_columns(source: Source, y: ArrayLike, environments: ArrayLike) -> Columns:
+    """Check both columns against the examples and give their codes."""
+    labels, sites = check_column("y", y), check_column("environments", environments)
+    check_aligned(source, labels, sites)
+    if len(labels) == 0:
+        raise ValueError("X is empty: there is nothing to learn from")
+    classes, label_codes = np.unique(labels, return_inverse=True)
+    known, site_codes = np.unique(sites, return_inverse=True)
+    return Columns(classes, known, label_codes.astype(np.int64), site_codes.astype(np.int64))
+
+
+def check_for_balancing(columns: Columns) -> None:
+    """Refuse labels and environments that cannot be told apart; warn where few can be."""
+    if len(columns.classes) < 2:
+        only = columns.classes.tolist()[0]
+        raise ValueError(f"balancing needs two labels or more, y has only {only!r}")
+    if len(columns.environments) < 2:
+        raise ValueError(
+            "Z can be told apart from the label only by its change between environments: two or "
+            f"more are needed, environments has only {columns.environments.tolist()[0]!r}"
+        )
+    seen = np.zeros((len(columns.classes), len(columns.environments)), dtype=bool)
+    seen[columns.label_codes, columns.environment_codes] = True
+    if (seen.sum(axis=1) == 1).all():
+        raise ValueError(
+            "every label was seen in one environment only, so nothing tells label and "
+            "environment apart; add environments that share labels"
+        )
+    if (seen.sum(axis=0) == 1).all():
+        raise ValueError(
+            "every environment has one label only, so no example has a match of another label; "
+            "add environments that hold several"
+        )
+    lonely = columns.classes[seen.sum(axis=1) == 1].tolist()
+    if lonely:
+        warnings.warn(
+            f"labels seen in one environment only: {lonely}. They are matched there; anchors of "
+            "other environments get no match of them",
+            stacklevel=3,
+        )
 
 
 def unpack_columns(
@@ -25,15 +80,17 @@ def unpack_columns(
 
 def check_column(name: str, values: ArrayLike) -> NDArray:
     """One value for every example, none of them missing; objects become text."""
-    array = np.asarray(values)
+    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, but has shape {array.shape}")
+    if pd.isna(array).any():
+        raise ValueError(f"{name} has missing values: remove those rows or name them")
     if array.dtype == object:
-        if any(value is None or value != value for value in array):
-            raise ValueError(f"{name} has missing values: remove those rows or name them")
-        array = array.astype(str)
-    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-        raise ValueError(f"{name} has missing or infinite values: remove those rows")
+        array = np.asarray(pd.Series(array).infer_objects())
+    if array.dtype.kind not in "biuf":
+        return array.astype(str)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} has infinite values: remove those rows")
     return array
 
 

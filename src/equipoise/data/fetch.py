@@ -91,11 +91,15 @@ def _from_user(data_dir: str | Path | None) -> Files | None:
     root = Path(given).expanduser()
     if not root.is_dir():
         raise ValueError(f"the data directory {root} does not exist")
+    found = {name: _find(root, name) for name in MNIST_SHA256}
+    missing = [name for name, path in found.items() if path is None]
+    if len(missing) == len(MNIST_SHA256):
+        return None
+    if missing:
+        raise ValueError(f"{root} holds a part of MNIST only; {', '.join(missing)} is missing")
     files: Files = {}
-    for name in MNIST_SHA256:
-        path = _find(root, name)
-        if path is None:
-            return None
+    for name, path in found.items():
+        assert path is not None
         try:
             content = path.read_bytes()
             files[name] = gzip.decompress(content) if path.suffix == ".gz" else content

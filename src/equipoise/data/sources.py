@@ -13,7 +13,7 @@ from equipoise.data.environments import EnvironmentDataset
 
 
 class Source(Protocol):
-    """Anything that gives examples [B, …] float32 for an index batch."""
+    """Anything that gives examples [B, …] as floating-point numbers for an index batch."""
 
     def __len__(self) -> int: ...
 
@@ -21,20 +21,27 @@ class Source(Protocol):
 
 
 class ArraySource:
-    """An array or tensor in memory. uint8 is taken for pixels and scaled to 0…1."""
+    """An array or tensor in memory. uint8 is taken for pixels and scaled to 0…1.
+
+    Numbers of a table keep double precision until the model has standardised them.
+    """
 
     def __init__(self, x: Tensor) -> None:
+        x = x.detach()
+        if x.dtype == torch.bool:
+            x = x.float()
         if x.ndim < 2:
             raise ValueError(
                 f"X must be [N, features] or [N, channels, h, w], got {tuple(x.shape)}"
             )
-        if x.is_complex() or x.dtype == torch.bool:
+        if x.is_complex():
             raise ValueError(f"X must hold real numbers, got {x.dtype}")
         if x.is_floating_point() and not bool(torch.isfinite(x).all()):
             row = int((~torch.isfinite(x)).flatten(1).any(1).nonzero()[0])
             raise ValueError(
                 f"X has a NaN or infinite value, first in row {row}: remove or impute it"
             )
+        _check_channels_first(tuple(x.shape[1:]))
         self.x = x
 
     def __len__(self) -> int:
@@ -42,7 +49,9 @@ class ArraySource:
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         rows = self.x[torch.from_numpy(indices)]
-        return rows.float() / 255.0 if rows.dtype == torch.uint8 else rows.float()
+        if rows.dtype == torch.uint8:
+            return rows.float() / 255.0
+        return rows.double() if rows.ndim == 2 and rows.dtype != torch.float32 else rows.float()
 
 
 class MapStyleSource:
@@ -57,15 +66,22 @@ class MapStyleSource:
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         items = [self.dataset[int(index)] for index in indices]
         rows = [item[0] if isinstance(item, tuple | list) else item for item in items]
-        batch = torch.stack([torch.as_tensor(np.asarray(row)) for row in rows])
+        try:
+            batch = torch.stack([torch.as_tensor(np.asarray(row)) for row in rows])
+        except (TypeError, RuntimeError) as error:
+            raise ValueError(
+                "items of the dataset must be x, or tuples that begin with x, where x is an array "
+                f"or tensor of one shape for all; got {type(rows[0]).__name__} ({error})"
+            ) from error
+        _check_channels_first(tuple(batch.shape[1:]))
         return batch.float() / 255.0 if batch.dtype == torch.uint8 else batch.float()
 
 
 def as_source(x: Any) -> Source:
     """Wrap an array, a tensor, a data frame or a dataset.
 
-    >>> as_source([[1.0, 2.0]]).fetch(np.array([0]))
-    tensor([[1., 2.]])
+    >>> as_source(np.array([[51, 255]], dtype=np.uint8)).fetch(np.array([0]))
+    tensor([[0.2000, 1.0000]])
     """
     if isinstance(x, EnvironmentDataset):
         return x
@@ -81,6 +97,16 @@ def as_source(x: Any) -> Source:
         array = np.asarray(x)
         if array.dtype == object:
             array = array.astype(np.float64)
-        return ArraySource(torch.from_numpy(np.ascontiguousarray(array)))
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
     except (TypeError, ValueError) as error:
         raise ValueError(f"X is not a table of numbers: {error}") from error
+    return ArraySource(tensor)
+
+
+def _check_channels_first(shape: tuple[int, ...]) -> None:
+    """Refuse images that have their colours last, as PIL and matplotlib give them."""
+    if len(shape) == 3 and shape[2] in (1, 3, 4) and shape[0] > 4 and shape[1] > 4:
+        raise ValueError(
+            f"images must be [channels, height, width], but these look like [height, width, "
+            f"channels]: {list(shape)}. Turn them, e.g. X.transpose(0, 3, 1, 2)"
+        )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.data.sources import Source
+from equipoise.denormals import flush_denormals
 from equipoise.files import load_state, save_state
 from equipoise.latent.model import LatentCovariateModel
 from equipoise.progress import track
@@ -22,6 +25,7 @@ Ints = NDArray[np.int64]
 # The noise of p(x|z,y) for feature vectors, as a share of each feature's deviation. With 1, as
 # for the many pixels of an image, a handful of features is not worth a latent dimension.
 FEATURE_NOISE = 0.3
+LARGEST_PIXEL = 20.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,10 @@ def fit_model(
     job = _Fit(model, source, labels, environments, settings or FitSettings())
     if checkpoint is not None:
         job.resume(Path(checkpoint))
-    with track(job.settings.max_steps, "learning Z", enabled=verbose) as tracker:
+    with (
+        flush_denormals(),
+        track(job.settings.max_steps, "learning Z", enabled=verbose) as tracker,
+    ):
         while not job.done:
             job.step()
             if job.n_steps % job.settings.evaluate_every == 0 or job.done:
@@ -101,6 +108,7 @@ class _Fit:
         self.device = model.label_counts.device
         self.n_steps, self.steps, self.losses, self.best_step = 0, list[int](), list[float](), 0
         self.note = ""
+        self._initial = self._copy_weights()
         self._split(environments)
         self._prepare_model(labels, environments)
         self.best = self._copy_weights()
@@ -114,8 +122,6 @@ class _Fit:
             fused=True,
         )
         self.generator = torch.Generator().manual_seed(settings.seed)
-        # Moments of rarely lit pixels turn denormal and slow every step several-fold.
-        torch.set_flush_denormal(True)
 
     def _split(self, environments: Ints) -> None:
         """Set a part of every environment aside for the ELBO that stops the fit."""
@@ -137,12 +143,18 @@ class _Fit:
         )
         model.label_counts.copy_(torch.from_numpy(pairs.reshape(s.n_environments, s.n_labels)))
         if len(s.input_shape) == 1:
-            training = np.sort(torch.cat(self.members).numpy())
-            x = self.source.fetch(training).to(self.device)
-            model.x_shift = x.mean(0)
-            deviation = x.std(0)
+            x = self._fetch(np.sort(torch.cat(self.members).numpy()))[0].double()
+            deviation, model.x_shift = torch.std_mean(x, dim=0, correction=0)
             constant = deviation <= 1e-12 * (1.0 + model.x_shift.abs())
             model.x_scale = torch.where(constant, 0.0, 1.0 / (FEATURE_NOISE * deviation))
+        else:
+            largest = float(self._fetch(self.validation[:256])[0].abs().max())
+            if largest > LARGEST_PIXEL:
+                warnings.warn(
+                    f"images have values up to {largest:g}, but the noise of the model has unit "
+                    "variance: give pixels as uint8, or scale them to 0…1",
+                    stacklevel=6,
+                )
 
     @property
     def done(self) -> bool:
@@ -207,13 +219,16 @@ class _Fit:
 
     # --- checkpoints -------------------------------------------------------------------------
 
+    @cached_property
     def _fingerprint(self) -> str:
-        """What must be the same for a checkpoint to be a part of this fit."""
-        probe = np.linspace(0, len(self.labels) - 1, 16).astype(np.int64)
+        """What must be the same for a checkpoint to be a part of this fit: all that enters it."""
         digest = hashlib.sha256()
         digest.update(json.dumps([asdict(self.settings), asdict(self.model.settings)]).encode())
-        for tensor in (self.labels, self.environments, self.source.fetch(probe)):
-            digest.update(tensor.numpy().tobytes())
+        for tensor in (self.labels, self.environments, *self._initial.values()):
+            digest.update(tensor.numpy(force=True).tobytes())
+        for start in range(0, len(self.labels), 1024):
+            rows = np.arange(start, min(start + 1024, len(self.labels)))
+            digest.update(self.source.fetch(rows).numpy().tobytes())
         return digest.hexdigest()
 
     def save(self, path: Path) -> None:
@@ -223,7 +238,7 @@ class _Fit:
             tensors |= {f"adam.{position}.{k}": v for k, v in state.items()}
         tensors["generator"] = self.generator.get_state()
         facts = {
-            "fingerprint": self._fingerprint(),
+            "fingerprint": self._fingerprint,
             "n_steps": self.n_steps,
             "steps": self.steps,
             "losses": self.losses,
@@ -235,7 +250,7 @@ class _Fit:
         if not path.is_file():
             return
         tensors, facts = load_state(path)
-        if facts.get("fingerprint") != self._fingerprint():
+        if facts.get("fingerprint") != self._fingerprint:
             raise ValueError(
                 f"{path} belongs to a fit on other data or with other settings; "
                 "name another file or delete it"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from equipoise.data.sources import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent.identifiability import Identifiability, examine_identifiability
-from equipoise.latent.networks import MLPDecoder, MLPEncoder, default_hidden
+from equipoise.latent.networks import MLPDecoder, MLPEncoder, default_hidden, is_small
 from equipoise.latent.priors import get_prior
 
 
@@ -43,8 +43,7 @@ def choose_latent_dim(
     >>> choose_latent_dim(7, 3, 2, (3, 224, 224))  # PACS
     10
     """
-    small = len(input_shape) == 1 or math.prod(input_shape[-2:]) <= 28 * 28
-    cap = min(16 if small else 64, math.prod(input_shape))
+    cap = min(16 if is_small(input_shape) else 64, math.prod(input_shape))
     return max(1, min((n_labels * n_environments - 1) // statistics_per_dimension, cap))
 
 
@@ -115,7 +114,7 @@ class LatentCovariateModel(nn.Module):
     label_counts: Tensor  # [|E|, m], of the examples it was fitted on
 
     def standardize(self, x: Tensor) -> Tensor:
-        return (x - self.x_shift) * self.x_scale
+        return ((x - self.x_shift) * self.x_scale).float()
 
     def encode(self, x: Tensor, y: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of q(z|x,y,e), each [B, n]."""
@@ -134,7 +133,7 @@ class LatentCovariateModel(nn.Module):
         """The mean of p(x|z,y), on the scale of the data."""
         spread = torch.where(self.x_scale > 0, 1.0 / self.x_scale, 0.0)  # constant features: 0
         x: Tensor = self.decoder(z, y) * spread + self.x_shift
-        return x
+        return x.float()
 
     def negative_elbo(
         self, x: Tensor, y: Tensor, e: Tensor, noise: Tensor

@@ -22,13 +22,17 @@ class Decoder(Protocol):
     def __call__(self, z: Tensor, y: Tensor) -> Tensor: ...
 
 
+def is_small(input_shape: tuple[int, ...]) -> bool:
+    """Whether the paper's sizes for 28×28 images apply; to feature vectors they do as well."""
+    return len(input_shape) == 1 or math.prod(input_shape[-2:]) <= 28 * 28
+
+
 def default_hidden(input_shape: tuple[int, ...]) -> tuple[int, ...]:
     """The paper's sizes: two layers of 512 up to 28×28 images, three of 1,024 above.
 
     Feature vectors get two layers of 512 as well.
     """
-    small = len(input_shape) == 1 or math.prod(input_shape[-2:]) <= 28 * 28
-    return (512, 512) if small else (1024, 1024, 1024)
+    return (512, 512) if is_small(input_shape) else (1024, 1024, 1024)
 
 
 class MLPEncoder(nn.Module):
