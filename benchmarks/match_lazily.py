@@ -26,7 +26,7 @@ def _look_up(quick: bool, spread: float) -> None:
     rng = np.random.default_rng(0)
     labels, environments = rng.integers(0, LABELS, n), rng.integers(0, ENVIRONMENTS, n)
     made, lazy = time_of(lambda: LazyMatches(scores, labels, environments, n_jobs=2))
-    batch = 4_096 if quick else 32_768
+    batch = 4_096 if quick else 65_536
     print(f"spread {spread:g}: {n:,} examples, ready in {made:.1f} s; a={ASKED}, {batch:,} at once")
     for turn in ("first", "second", "third"):
         anchors = rng.integers(0, n, batch)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from match_reference import KINDS, METRICS, make_scores, plain_distance
 
 from equipoise.balance.distances import Scores, get_metric, pair_distances
+from tests.balance.match_reference import KINDS, METRICS, make_scores, plain_distance
 
 
 @settings(max_examples=200, deadline=None)

@@ -7,7 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from match_reference import (
+
+from equipoise.balance.distances import pair_distances
+from equipoise.balance.match import match_scores
+from tests.balance.match_reference import (
     KINDS,
     METRICS,
     make_scores,
@@ -15,9 +18,6 @@ from match_reference import (
     plain_distance,
     plain_greedy,
 )
-
-from equipoise.balance.distances import pair_distances
-from equipoise.balance.match import match_scores
 
 #: Plain KL cancels terms of size 1, and a plain square of 1e-170 is 0.
 NOISE = 1e-12

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from match_reference import KINDS, METRICS, make_scores
 
 from equipoise.balance.distances import Scores, get_metric
 from equipoise.balance.engines.blocked import BlockedEngine
 from equipoise.balance.engines.choice import ENGINES
 from equipoise.balance.engines.direct import DirectEngine
+from tests.balance.match_reference import KINDS, METRICS, make_scores
 
 
 def engines_for(metric: str, m: int) -> list[str]:

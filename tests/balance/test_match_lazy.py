@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from match_reference import KINDS, METRICS, make_scores
 
 from equipoise.balance.match import match_scores
 from equipoise.balance.match_lazy import LazyMatches
+from tests.balance.match_reference import KINDS, METRICS, make_scores
 
 
 def make_problem(seed: int, kind: str, n: int, m: int):

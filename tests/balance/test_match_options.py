@@ -7,7 +7,6 @@ import sys
 import joblib
 import numpy as np
 import pytest
-from match_reference import KINDS, METRICS, make_scores
 
 from equipoise.balance.distances import Scores, get_metric
 from equipoise.balance.engines.blocked import BlockedEngine
@@ -17,6 +16,7 @@ from equipoise.balance.engines.direct import DirectEngine
 from equipoise.balance.engines.torch_blocks import TorchBlocks
 from equipoise.balance.match import match_scores
 from equipoise.balance.match_support import common_support
+from tests.balance.match_reference import KINDS, METRICS, make_scores
 
 
 def make_problem(kind: str, n: int, m: int, seed: int = 0):

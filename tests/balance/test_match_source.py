@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from match_reference import METRICS, make_scores
 
 from equipoise.balance.match import match_scores
 from equipoise.balance.match_lazy import LazyMatches
 from equipoise.balance.match_support import common_support
+from tests.balance.match_reference import METRICS, make_scores
 
 N, M = 600, 4
 

@@ -17,7 +17,7 @@ from equipoise.balance.match_source import open_scores
 from equipoise.balance.match_stratum import Distinct, Stratum
 from equipoise.balance.matches import BoolArray
 
-DEFAULT_MEMORY = 1 << 30
+DEFAULT_MEMORY = 2 << 30
 _ENTRIES_AT_ONCE = 1 << 18
 
 

@@ -235,22 +235,32 @@ def _padded(rows: int, n: int) -> Float32Array:
 
 
 def _entropy(scores: Scores) -> FloatArray:
-    with np.errstate(invalid="ignore"):
-        return np.asarray(-np.where(scores.prob > 0, scores.prob * scores.log, 0.0).sum(axis=1))
+    return -_mean(scores, scores.log)
 
 
 def _peakedness(scores: Scores) -> FloatArray:
     """Σ p·|log(m·p)|: 0 for a uniform score."""
-    with np.errstate(invalid="ignore"):
-        away = np.abs(scores.log + np.log(scores.log.shape[1]))
-        return np.asarray(np.where(scores.prob > 0, scores.prob * away, 0.0).sum(axis=1))
+    return _mean(scores, np.abs(scores.log + np.log(scores.log.shape[1])))
+
+
+def _mean(scores: Scores, values: FloatArray) -> FloatArray:
+    """Σ p·value of each row, where 0 times infinity is 0."""
+    total: FloatArray = np.einsum("ij,ij->i", scores.prob, values)
+    lost = np.flatnonzero(np.isnan(total))
+    if len(lost):
+        finite = np.where(scores.prob[lost] > 0, values[lost], 0.0)
+        total[lost] = np.einsum("ij,ij->i", scores.prob[lost], finite)
+    return total
 
 
 def _excess(scores: Scores) -> FloatArray:
     """Σq − 1 without cancellation: nearly 0, but not for scores that came in float32."""
-    top = scores.log.argmax(axis=1)[:, None]
-    rest = scores.prob.copy()
-    np.put_along_axis(rest, top, 0.0, axis=1)
-    return np.asarray(
-        np.expm1(np.take_along_axis(scores.log, top, axis=1))[:, 0] + rest.sum(axis=1)
-    )
+    rows = np.arange(len(scores))
+    top = scores.log.argmax(axis=1)
+    total = scores.prob.sum(axis=1) - 1
+    # Where one label has nearly all, add up what the others have.
+    peaked = np.flatnonzero(scores.prob[rows, top] > 0.5)
+    rest = scores.prob[peaked]
+    rest[np.arange(len(peaked)), top[peaked]] = 0.0
+    total[peaked] = np.expm1(scores.log[peaked, top[peaked]]) + rest.sum(axis=1)
+    return np.asarray(total)
