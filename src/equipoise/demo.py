@@ -87,7 +87,7 @@ def run_demo(
     }
     already_done = all((folder / "result.json").is_file() for folder in folders.values())
     cache = choose_cache(folders["balanced"])
-    balancer = obtain_balancer(settings["balanced"], data, cache, verbose=True)
+    balancer = obtain_balancer(settings["balanced"], data, cache, device=device, verbose=True)
     say(f"   {balancer.latent_model_.identifiability()}")
     for reading in balancer.readings_:
         chosen = "[green]chosen[/green]" if reading.score == balancer.score_ else ""

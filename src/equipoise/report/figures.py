@@ -103,9 +103,10 @@ def draw_counterfactuals(
     What stays the same along a row is what z carries. `labels` and `environments` are the
     model's codes of the examples.
     """
-    every = torch.arange(model.settings.n_labels)
-    x = dataset.fetch(examples)
-    y, e = torch.from_numpy(labels), torch.from_numpy(environments)
+    device = model.label_counts.device
+    every = torch.arange(model.settings.n_labels, device=device)
+    x = dataset.fetch(examples).to(device)
+    y, e = torch.from_numpy(labels).to(device), torch.from_numpy(environments).to(device)
     z, _ = model.encode(x, y, e)
     rows = []
     for i in range(len(examples)):
