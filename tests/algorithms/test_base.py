@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from equipoise.algorithms import ERM, IRM, TrainingState
+from equipoise.algorithms import ERM, IRM, Ranks, TrainingState
 
-from .tiny import TinyNet, make, tiny_batches, tiny_net
+from .tiny import TinyNet, make, tiny_batches, tiny_net, tiny_net_with_dropout
 
 
 def test_an_unknown_hyperparameter_is_named_with_the_nearest_and_the_allowed():
@@ -123,6 +123,20 @@ def test_bfloat16_autocast_trains_and_keeps_the_weights_in_float32():
     losses = [erm.update(tiny_batches((24, 16)))["loss"] for _ in range(60)]
     assert losses[-1] < 0.5 * losses[0]
     assert {p.dtype for p in erm.parameters()} == {torch.float32}
+
+
+def test_ranks_draw_other_dropout_masks_and_the_first_those_of_one_process():
+    class Second(Ranks):
+        rank = 1
+
+    ended = []
+    for ranks in (Ranks(), Ranks(), Second()):
+        erm = make("ERM", featurizer=tiny_net_with_dropout)
+        erm.ranks = ranks
+        erm.update(tiny_batches())
+        ended.append(erm.classifier.weight.detach())
+    assert torch.equal(ended[0], ended[1])
+    assert not torch.equal(ended[0], ended[2])
 
 
 def test_the_repr_tells_the_settings():

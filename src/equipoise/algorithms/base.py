@@ -160,9 +160,10 @@ class Algorithm(nn.Module):
         if not self.training:
             self.train()
         device = batches[0][0].device
-        # Layers such as dropout draw from torch's global generator: seed it for this step only.
+        # Layers such as dropout draw from torch's global generator: seed it for this step only,
+        # on each rank with another seed, so that their examples get other masks.
         step_seed = int(torch.randint(2**62, (), generator=self.generator))
-        with seeded(step_seed, device), self._autocast(device):
+        with seeded(step_seed + self.ranks.rank, device), self._autocast(device):
             report = self._update(batches)
         if self.ranks.world_size > 1:
             self.ranks.average([b for b in self.buffers() if b.is_floating_point()])

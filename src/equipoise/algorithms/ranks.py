@@ -11,7 +11,7 @@ from torch import Tensor
 class Ranks:
     """One process: nothing to average, nothing to gather."""
 
-    world_size = 1
+    world_size, rank = 1, 0
 
     def average(self, tensors: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over the ranks, in place."""
@@ -32,6 +32,7 @@ class DistributedRanks(Ranks):
     def __init__(self, group: "dist.ProcessGroup | None" = None) -> None:
         self.group = group
         self.world_size = dist.get_world_size(group)
+        self.rank = dist.get_rank(group)
 
     def average(self, tensors: Sequence[Tensor]) -> None:
         by_kind: dict[Any, list[Tensor]] = {}
