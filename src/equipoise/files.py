@@ -32,8 +32,29 @@ def write_whole(path: str | Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
+        _sync_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    """Let the new name survive a power cut, where the system can (Windows cannot)."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_parts(directory: str | Path, name: str = "*") -> None:
+    """Remove what a killed `write_whole` of `name`, or of any file, left in a directory.
+
+    Only for files that nobody else is writing.
+    """
+    for part in Path(directory).glob(f".{name}.*.part"):
+        part.unlink(missing_ok=True)
 
 
 def _umask() -> int:
@@ -50,7 +71,14 @@ def write_json(path: str | Path, content: Any) -> None:
 
 def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any) -> None:
     """Write tensors and JSON facts as one safetensors file: both are there, or neither."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain: dict[str, torch.Tensor] = {}
+    stored = set()
+    for name, tensor in tensors.items():
+        content = tensor.detach().cpu().contiguous()
+        place = content.untyped_storage().data_ptr()
+        # The format knows no shared memory, as of tied weights.
+        plain[name] = content.clone() if place in stored else content
+        stored.add(place)
     with write_whole(path) as temporary:
         save_file(plain, temporary, metadata={"facts": json.dumps(facts)})
 

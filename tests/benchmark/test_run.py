@@ -115,6 +115,79 @@ def test_states_between_checkpoints_do_not_change_the_end(tmp_path):
     assert_same_files(tmp_path / "whole", tmp_path / "often")
 
 
+def test_a_damaged_result_or_records_file_is_named_and_can_be_made_again(tmp_path):
+    first = run(tmp_path / "run")
+    for name in ("result.json", "records.jsonl"):
+        file = tmp_path / "run" / name
+        content = file.read_bytes()
+        for damage in (b"{}\n", b"\xff\xfe\n", b'{"step": \n'):
+            file.write_bytes(damage)
+            with pytest.raises(ValueError, match=f"{name} is damaged .* delete it"):
+                run(tmp_path / "run")
+        file.unlink()
+        assert run(tmp_path / "run") == first
+        assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_lost_best_weights_are_told_with_the_way_to_get_them_back(tmp_path, damage, finished):
+    run(tmp_path / "whole")
+    run(tmp_path / "run") if finished else stop_at(tmp_path / "run", 8)
+    best = tmp_path / "run" / "best" / "train-domain.safetensors"
+    best.unlink() if damage == "missing" else best.write_bytes(best.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"best weights by 'train-domain' are lost.* or delete"):
+        run(tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.unlink()
+    (tmp_path / "run" / "result.json").unlink(missing_ok=True)
+    run(tmp_path / "run")
+    assert_same_files(tmp_path / "whole", tmp_path / "run")
+
+
+class Tied(torch.nn.Module):
+    """Two layers, one weight."""
+
+    def __init__(self, input_shape):
+        super().__init__()
+        self.first = torch.nn.Linear(input_shape[0], input_shape[0])
+        self.second = torch.nn.Linear(input_shape[0], input_shape[0])
+        self.second.weight = self.first.weight
+        self.n_outputs = input_shape[0]
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x)))
+
+
+@pytest.mark.parametrize("weight_average", [None, 0.5])
+def test_a_network_with_tied_weights_is_kept_and_comes_back(tmp_path, weight_average):
+    dataset = make_data()
+    settings = make_settings(weight_average=weight_average, hyperparameters={"lr": 1e-2})
+    result = execute_run(settings, dataset, tmp_path / "run", featurizer=Tied)
+    trained = load_run(tmp_path / "run", featurizer=Tied, selection="test-domain")
+    rows = split_for_run(result.settings, dataset).train_parts[2]
+    right = trained.predict(dataset.subset(rows)) == dataset.labels[rows]
+    assert right.mean() == pytest.approx(result.records[-1].ood_accuracy)
+
+
+def test_what_a_killed_process_left_half_written_is_swept_up(tmp_path):
+    stop_at(tmp_path / "run", 4)
+    names = (".settings.json.x1.part", "best/.balanced.safetensors.x1.part")
+    left = [tmp_path / "run" / name for name in (*names, "checkpoints/.step-1.x1.part")]
+    foreign = tmp_path / "run" / ".labels.csv.x1.part"
+    for path in (*left, foreign):
+        path.write_text("half")
+    run(tmp_path / "run")
+    assert not [path for path in left if path.exists()]
+    assert foreign.exists()
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(ValueError, match="is a file; the output of a run is a directory"):
+        run(tmp_path / "run")
+
+
 def test_other_settings_on_the_same_directory_are_refused(tmp_path):
     run(tmp_path / "run")
     with pytest.raises(ValueError, match=r"seed was 0, now 1\. Choose another output"):
@@ -164,6 +237,11 @@ def test_weights_that_are_no_numbers_are_not_saved_between_checkpoints(tmp_path,
     with pytest.raises(Diverged, match="a weight of ERM is not finite at step 6"):
         execute_run(make_settings(), make_data(), tmp_path / "run", save_every=0.0)
     assert Checkpoints(tmp_path / "run" / "checkpoints").load().values["n_steps"] == 5
+
+
+def test_a_run_that_diverges_at_once_says_that_nothing_is_kept(tmp_path):
+    with pytest.raises(Diverged, match=r"No checkpoint had been reached, so .*run has no weights"):
+        run(tmp_path / "run", hyperparameters={"lr": 1e30})
 
 
 FULL_DISK = """

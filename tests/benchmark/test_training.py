@@ -79,6 +79,14 @@ def test_auto_is_a_device_of_the_loop_as_well():
     assert train(make_settings(), make_data(), device="auto").records
 
 
+def test_a_label_that_only_the_test_environment_has_is_no_obstacle_to_a_balanced_run():
+    dataset = make_data()
+    rows = np.flatnonzero((dataset.labels != 0) | (dataset.environments == 2))
+    settings = make_settings(sampling="balanced", selections=None)
+    last = train(settings, dataset.subset(rows)).records[-1]
+    assert last.balanced_validation_accuracy > 0
+
+
 def test_rules_that_the_data_do_not_allow_are_left_out():
     dataset = make_data()
     settings = make_settings(selections=None, test_environment=None)

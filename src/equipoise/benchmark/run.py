@@ -167,12 +167,21 @@ class _Job:
             try:
                 self._train(prepared)
             except Diverged as error:
-                raise Diverged(
-                    f"{error}. The states of {self.directory.path} up to its last checkpoint are "
-                    "kept; other settings need another output"
-                ) from error
+                raise Diverged(f"{error}. {self._tell_what_is_kept()}") from error
             self.directory.finish(prepared.result())
             return prepared.result()
+
+    def _tell_what_is_kept(self) -> str:
+        path = self.directory.path
+        if self.directory.checkpoints.paths():
+            return (
+                f"The states of {path} up to its last checkpoint are kept; other settings need "
+                "another output"
+            )
+        return (
+            f"No checkpoint had been reached, so {path} has no weights; delete it, or choose "
+            "another output, before you change the settings"
+        )
 
     def _prepare(self) -> Training | RunResult:
         """The training as far as it has come, or the result if it has come to the end."""
@@ -196,6 +205,8 @@ class _Job:
         state = self.processes.share(saved)
         if state is not None:
             training.load_training_state(state)
+        if self.processes.is_first and training.records:
+            self.directory.check_best(training.selections)
         return training
 
     def _claim(self) -> RunResult | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equipoise.benchmark.checkpoints import Checkpoints, write_tensors
+from equipoise.benchmark.checkpoints import Checkpoints, read_tensors, write_tensors
 from equipoise.benchmark.fingerprint import fingerprint_data
 from equipoise.benchmark.locks import Locked, hold_lock
 from equipoise.benchmark.records import Record
@@ -19,7 +19,7 @@ from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import Training
 from equipoise.data import EnvironmentDataset
-from equipoise.files import write_json, write_whole
+from equipoise.files import remove_parts, write_json, write_whole
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,24 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Refuse a second process on the same directory."""
+        """Refuse a second process on the same directory; sweep up what a killed one left."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} is a file; the output of a run is a directory")
         try:
             with hold_lock(self.path / ".lock"):
+                self._sweep()
                 yield
         except Locked as owner:
             raise ValueError(
                 f"process {owner} is training in {self.path}; wait for it, end it, or choose "
                 "another output"
             ) from None
+
+    def _sweep(self) -> None:
+        for file in (self.settings, self.records, self.result):
+            remove_parts(self.path, file.name)
+        for directory in (self.checkpoints.directory, self.path / "best"):
+            remove_parts(directory)
 
     # --- what is in it -------------------------------------------------------------------------
 
@@ -138,16 +147,41 @@ class RunDirectory:
         records = tuple(self.load_records())
         if not records or records[-1].step != settings.steps:
             return None
-        names = json.loads(self.result.read_text())["selections"]
-        selected = {name: SELECTIONS[name]().select(records) for name in names}
+        try:
+            names = list(json.loads(self.result.read_text())["selections"])
+            selected = {name: SELECTIONS[name]().select(records) for name in names}
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{self.result} is damaged ({error!r}); delete it, and the same command makes it "
+                "again from the last checkpoint"
+            ) from error
+        self.check_best(names)
         return RunResult(settings, records, selected)
 
     def load_records(self) -> list[Record]:
         """All records so far; a last line that was cut off does not count."""
         if not self.records.is_file():
             return []
-        lines = self.records.read_text().split("\n")[:-1]
-        return [Record.from_json(json.loads(line)) for line in lines]
+        try:
+            lines = self.records.read_text().split("\n")[:-1]
+            return [Record.from_json(json.loads(line)) for line in lines]
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{self.records} is damaged ({error!r}); delete it, and the same command makes it "
+                "again from the last checkpoint"
+            ) from error
+
+    def check_best(self, selections: Iterable[str]) -> None:
+        """Refuse to go on without the best weights so far: no later checkpoint has them."""
+        for name in selections:
+            try:
+                read_tensors(self.best(name))
+            except ValueError as error:
+                raise ValueError(
+                    f"the best weights by {name!r} are lost: {error}. Restore {self.best(name)}; "
+                    f"or delete {self.checkpoints.directory} and, if it is there, {self.result}; "
+                    "then the same command trains again, to the same weights"
+                ) from error
 
     # --- writing -------------------------------------------------------------------------------
 

@@ -124,8 +124,10 @@ def make_batches(
 ) -> Batches:
     """The batches that the settings ask for; "balanced" needs a fitted balancer."""
     train, seed = data.train, settings.seed
-    # A label that only the test environment has cannot be matched.
-    n_labels = len(np.unique(train.labels))
+    # A label that only the test environment has cannot be matched: codes count the others, as
+    # those of a balancer do.
+    present, labels = np.unique(train.labels, return_inverse=True)
+    n_labels = len(present)
     n_matches = count_matches(settings, n_labels)
     anchors = count_anchors(settings, n_labels, train.input_shape)
     if settings.sampling in ("random", "class-balanced"):
@@ -138,9 +140,9 @@ def make_batches(
             train.labels, train.environments, size, seed=seed, num_replicas=num_replicas, rank=rank
         )
     sampler = BalancedBatchSampler(
-        train.labels,
+        labels,
         train.environments,
-        _find_matches(settings, data, balancer),
+        _find_matches(settings, data, labels, balancer),
         anchors_per_environment=anchors,
         n_matches=n_matches,
         degree_of_balancing=settings.degree_of_balancing,
@@ -151,7 +153,9 @@ def make_batches(
     return MatchedBatches(sampler)
 
 
-def _find_matches(settings: RunSettings, data: RunData, balancer: CausalBalancer | None) -> Matches:
+def _find_matches(
+    settings: RunSettings, data: RunData, labels: Ints, balancer: CausalBalancer | None
+) -> Matches:
     if settings.sampling == "balanced":
         if balancer is None:
             raise ValueError("sampling 'balanced' needs a fitted CausalBalancer")
@@ -168,9 +172,9 @@ def _find_matches(settings: RunSettings, data: RunData, balancer: CausalBalancer
         )
     return match_covariate(
         data.train.covariate,
-        data.train.labels,
+        labels,
         data.train.environments,
-        n_labels=data.train.n_labels,
+        n_labels=int(labels.max()) + 1,
         generator=np.random.default_rng([settings.seed, 0x02AC]),
     )
 

@@ -254,10 +254,11 @@ class Training:
 
     def weights(self) -> dict[str, Tensor]:
         """Weights and buffers for prediction: the averaged ones, if they are averaged."""
-        weights = dict(self.algorithm.state_dict())
-        if self.average is not None:
-            weights |= self.average.average
-        return weights
+        if self.average is None:
+            return dict(self.algorithm.state_dict())
+        # Applied, not looked up by name: a tied weight has several names, the average only one.
+        with self.average.applied():
+            return dict(self.algorithm.state_dict())
 
     def training_state(self) -> TrainingState:
         """Everything a resumed run needs; may be taken after any update."""
