@@ -164,7 +164,9 @@ def train(
     ] = "balanced",
     seed: Annotated[int, typer.Option(help="Of weights, batches and the balancer.")] = 0,
     data_seed: Annotated[int, typer.Option(help="Of the data and their held-out part.")] = 0,
-    profile: Annotated[str, typer.Option(help="The recipe: domainbed or quick.")] = "domainbed",
+    profile: Annotated[
+        str | None, typer.Option(help="The recipe: domainbed (if not set) or quick.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short for --profile quick.")] = False,
     choices: Annotated[
         list[str] | None,
@@ -182,7 +184,9 @@ def train(
     precision: Annotated[str | None, typer.Option(help="float32 or bf16.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
     data_dir: Annotated[Path | None, typer.Option(help="Where the data files are.")] = None,
-    num_workers: Annotated[int, typer.Option(help="Processes that fetch examples ahead.")] = 0,
+    num_workers: Annotated[
+        int, typer.Option(min=0, help="Processes that fetch examples ahead.")
+    ] = 0,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.")] = False,
 ) -> None:
@@ -190,6 +194,8 @@ def train(
     from equipoise.benchmark import train_run
     from equipoise.benchmark.parsing import parse_choices
 
+    if quick and profile not in (None, "quick"):
+        raise ValueError(f"--quick and --profile {profile} contradict each other: give one of them")
     given: dict[str, Any] = {
         "steps": steps,
         "checkpoint_every": checkpoint_every,
@@ -197,6 +203,10 @@ def train(
         "selections": tuple(select) if select else None,
         "precision": precision,
     }
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = parse_choices(choices or [])
+    for name in sorted(given.keys() & chosen.keys()):
+        raise ValueError(f"{name} is given twice, by --set and by an option of its own: drop one")
     result = train_run(
         output,
         dataset=dataset,
@@ -205,15 +215,15 @@ def train(
         sampling=sampling,
         seed=seed,
         data_seed=data_seed,
-        profile="quick" if quick else profile,
+        profile="quick" if quick else profile or "domainbed",
         featurizer=featurizer,
         device=device,
         data_dir=data_dir,
         num_workers=num_workers,
         tensorboard=tensorboard,
         verbose=not quiet,
-        **parse_choices(choices or [])
-        | {name: value for name, value in given.items() if value is not None},
+        **chosen,
+        **given,
     )
     if not quiet and os.environ.get("RANK", "0") == "0":
         _print_result(result, output)
@@ -260,15 +270,18 @@ def predict(
     """Predict labels with a trained model."""
     from equipoise.benchmark import load_run
     from equipoise.benchmark.predictions import (
+        check_output,
         predict_table,
         read_dataset,
         read_examples,
         write_predictions,
     )
 
-    trained = load_run(run, selection=selection, device=device)
     if (examples is None) == (dataset is None):
         raise ValueError("give either --input or --dataset")
+    if output is not None:
+        check_output(output)
+    trained = load_run(run, selection=selection, device=device)
     if examples is not None:
         found = read_examples(examples, key)
     else:

@@ -131,6 +131,19 @@ def test_a_resnet_sees_pixels_as_imagenet_s_were_seen(torchvision, channels):
     assert not {"mean", "deviation"} & set(network.state_dict())
 
 
+def test_a_resnet_asks_for_pretrained_weights_only_if_wanted(torchvision, monkeypatch):
+    asked = []
+
+    def resnet18(weights):
+        asked.append(weights)
+        return StandInResNet()
+
+    monkeypatch.setattr(sys.modules["torchvision.models"], "resnet18", resnet18)
+    make_featurizer((3, 64, 64), "resnet18")
+    make_featurizer((3, 64, 64), "resnet18", pretrained=False)
+    assert asked == ["IMAGENET1K_V1", None]
+
+
 def test_a_missing_torchvision_is_answered_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)

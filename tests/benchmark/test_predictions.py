@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
+from equipoise.algorithms import make_featurizer
 from equipoise.benchmark import execute_run, load_run
 from equipoise.benchmark.predictions import predict_table, read_examples, write_predictions
 
@@ -80,6 +81,11 @@ def test_examples_are_read_from_what_people_have(tmp_path, x, kind):
         ("x.npy", b"nonsense", "cannot be read"),
         ("x.csv", b"a,b\n1,two\n", "cannot be read"),
         ("none.npy", None, "there is no input"),
+        ("x.npz", b"PK\x03\x04nonsense", r"x\.npz cannot be read"),
+        ("x.csv", b"1.5,2.5\n3.5,4.5\n", "first row must name the columns"),
+        ("x.csv", b",0,1\n0,3.5,4.5\n", "first row must name the columns"),
+        ("x.csv", b"", "cannot be read"),
+        ("x.parquet", b"nonsense", r"x\.parquet cannot be read"),
     ],
 )
 def test_what_cannot_be_read_is_told(tmp_path, name, content, message):
@@ -87,6 +93,38 @@ def test_what_cannot_be_read_is_told(tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_examples(tmp_path / name)
+
+
+def test_a_single_value_is_no_array_of_examples(tmp_path):
+    np.save(tmp_path / "x.npy", np.float32(3))
+    with pytest.raises(ValueError, match=r"x\.npy holds a single value"):
+        read_examples(tmp_path / "x.npy")
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_is_named(tmp_path, x):
+    np.save(tmp_path / "a.npy", x[0])
+    (tmp_path / "b.npy").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match=r"b\.npy cannot be read"):
+        read_examples(tmp_path)
+
+
+def test_columns_that_pandas_numbered_are_named(tmp_path, x):
+    pd.DataFrame(x).to_csv(tmp_path / "x.csv", index=False)
+    assert np.allclose(read_examples(tmp_path / "x.csv").x, x)
+
+
+def test_a_model_comes_back_without_pretrained_weights(path, monkeypatch):
+    asked = []
+    make = make_featurizer
+
+    def record(*arguments, pretrained=True, **options):
+        asked.append(pretrained)
+        return make(*arguments, pretrained=pretrained, **options)
+
+    for module in ("algorithms.base", "benchmark.trained_run"):
+        monkeypatch.setattr(f"equipoise.{module}.make_featurizer", record)
+    load_run(path)
+    assert asked == [False]
 
 
 def test_an_npz_of_several_arrays_asks_which(tmp_path, x):

@@ -88,6 +88,9 @@ def test_quick_takes_the_quick_recipe(tmp_path):
         (["--set", "lr=1e30"], {}, "at step"),
         (["--set", "seed=3"], {}, "option of its own"),
         (["--set", "held_out=0"], {}, "held_out must be a share"),
+        (["--set", "steps=4"], {}, "steps is given twice"),
+        (["--quick"], {"--profile": "domainbed"}, "--quick and --profile domainbed contradict"),
+        ([], {"--num-workers": "-1"}, "'--num-workers'"),
         (["--set", "warm_up=x"], {}, "warm_up must be a whole number, got 'x'"),
         (["--set", "balancer.max_steps=abc"], {}, "balancer.max_steps must be a whole number"),
         (["--set", "batch_size=2.5"], {}, "batch_size of ERM must be a whole number"),
@@ -98,6 +101,20 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, arguments, changes,
     assert ended.exit_code == 2
     assert message in " ".join(ended.output.split())
     assert "Traceback" not in ended.output
+
+
+def test_an_output_that_is_a_file_is_told(tmp_path):
+    (tmp_path / "run").write_text("")
+    ended = train(tmp_path / "run")
+    assert ended.exit_code == 2
+    assert "is a file; the output of a run is a directory" in " ".join(ended.output.split())
+
+
+def test_an_output_that_cannot_be_written_is_told_before_predicting(tmp_path):
+    options = {"--dataset": "TinyData", "--output": tmp_path / "labels.txt"}
+    ended = invoke("predict", tmp_path / "no run here", **options)
+    assert ended.exit_code == 2
+    assert "unknown kind of output '.txt'" in " ".join(ended.output.split())
 
 
 def test_predictions_come_out_as_csv_or_into_a_file(tmp_path):

@@ -6,6 +6,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -41,10 +42,9 @@ def read_examples(path: str | Path, key: str | None = None) -> Examples:
     if path.is_dir():
         return _read_folder(path)
     check_choice("kind of input", path.suffix, INPUTS)
-    try:
-        x = _read_file(path, key)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+    x = _read(path, key)
+    if x.ndim == 0:
+        raise ValueError(f"{path} holds a single value; expected an array of examples, [N, …]")
     return Examples(x, [str(row) for row in range(len(x))])
 
 
@@ -76,10 +76,18 @@ def predict_table(run: TrainedRun, examples: Examples) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def check_output(path: str | Path) -> None:
+    """Refuse a file that `write_predictions` could not write."""
+    path = Path(path)
+    check_choice("kind of output", path.suffix, OUTPUTS)
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; name a file for the predictions")
+
+
 def write_predictions(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table of predictions whole, as .csv, .parquet or .npz by the name's ending."""
     path = Path(path)
-    check_choice("kind of output", path.suffix, OUTPUTS)
+    check_output(path)
     with write_whole(path) as temporary:
         if path.suffix == ".csv":
             table.to_csv(temporary, index=False)
@@ -101,14 +109,37 @@ def _pack(table: pd.DataFrame) -> bytes:
     return content.getvalue()
 
 
+def _read(path: Path, key: str | None = None) -> NDArray[Any]:
+    try:
+        return _read_file(path, key)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
 def _read_file(path: Path, key: str | None) -> NDArray[Any]:
     if path.suffix == ".npy":
         return np.asarray(np.load(path))
     if path.suffix == ".npz":
         with np.load(path) as arrays:
             return np.asarray(arrays[_choose_key(list(arrays), key)])
+    if path.suffix == ".csv":
+        _check_header(path)
     table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
     return np.asarray(table.to_numpy(dtype=np.float32))
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a table without names: its first example would be taken for them.
+
+    Names that only count the columns, as pandas gives them, are names.
+    """
+    first = pd.read_csv(path, header=None, nrows=1).iloc[0].tolist()
+    numbers = all(isinstance(value, int | float) for value in first)
+    if numbers and first != list(range(len(first))):
+        raise ValueError(
+            f"its first row must name the columns, but holds the numbers {first[:3]} …; add a row "
+            "of names (and leave out a column that only counts the rows)"
+        )
 
 
 def _choose_key(names: list[str], key: str | None) -> str:
@@ -126,7 +157,7 @@ def _read_folder(path: Path) -> Examples:
     files = sorted(path.glob("*.npy"))
     if not files:
         raise ValueError(f"the folder {path} has no .npy files; each should hold one example")
-    rows = [np.load(file) for file in files]
+    rows = [_read(file) for file in files]
     shapes = {row.shape for row in rows}
     if len(shapes) > 1:
         raise ValueError(f"the examples in {path} differ in shape: {sorted(shapes)}")

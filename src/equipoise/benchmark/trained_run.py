@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
-from equipoise.algorithms import Algorithm
+from equipoise.algorithms import Algorithm, make_featurizer
 from equipoise.algorithms.base import Featurizer
 from equipoise.benchmark.checkpoints import read_tensors
 from equipoise.benchmark.devices import choose_device
@@ -97,11 +99,16 @@ def load_run(
         description.input_shape,
         len(description.label_names),
         _count_training(description),
-        featurizer=featurizer,
+        featurizer=featurizer or partial(_make_untrained, network=settings.featurizer),
     )
     algorithm.load_state_dict(weights)
     algorithm.to(choose_device(device)).eval()
     return TrainedRun(description, algorithm, chosen, int(facts["step"]))
+
+
+def _make_untrained(input_shape: Sequence[int], *, network: str) -> nn.Module:
+    """The network without the pretrained weights, which the run's own replace at once."""
+    return make_featurizer(input_shape, network, pretrained=False)
 
 
 def _choose_selection(directory: RunDirectory, selection: str | None) -> str:
