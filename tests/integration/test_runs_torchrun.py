@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +37,7 @@ def folder(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ERM", "CORAL"])
 def test_two_ranks_equal_one_process_and_end_in_step(algorithm, folder):
-    from ranks_script import train_with
-
+    train_with = runpy.run_path(str(HERE / "ranks_script.py"))["train_with"]
     ranks = [load_file(folder / f"{algorithm}-{rank}.safetensors") for rank in (0, 1)]
     alone = train_with(algorithm, Processes()).weights()
     for name, value in alone.items():
