@@ -18,7 +18,7 @@ from equipoise.balance.engines.line import LineEngine
 from equipoise.balance.engines.nearest import Nearest
 from equipoise.balance.engines.torch_blocks import DEVICE_BLOCK_BYTES, TorchBlocks
 from equipoise.balance.match_input import check_count
-from equipoise.balance.match_names import check_name
+from equipoise.choices import check_choice
 
 
 class Engine(Protocol):
@@ -60,7 +60,7 @@ class Search:
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
-        check_name("engine", self.engine, ["auto", *ENGINES])
+        check_choice("engine", self.engine, ["auto", *ENGINES])
         if self.device is not None and self.engine not in ("auto", "blocked"):
             raise ValueError(
                 f"a device computes blocks: engine must be 'auto' or 'blocked', not {self.engine!r}"

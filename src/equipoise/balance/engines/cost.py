@@ -15,6 +15,7 @@ import numpy as np
 
 from equipoise.balance.distances import Metric, Scores
 from equipoise.balance.engines.boxes import partition
+from equipoise.balance.engines.faiss_flat import import_faiss
 from equipoise.balance.engines.nearest import Nearest
 
 #: Seconds for one pair in blocks: a part that does not depend on m, and one for each label.
@@ -27,6 +28,7 @@ PAIR_SECONDS = {
 }
 _WORTH_A_LOOK = 0.01  # seconds in blocks; below this nothing is measured
 _SAMPLE = 512
+_SAMPLE_SECONDS = 0.05
 _NEIGHBOURS = 512
 _OPTIMISM = 1.25  # sampled neighbourhoods are a little denser than the groups of a search
 
@@ -52,6 +54,7 @@ def rivals(metric: Metric, n_labels: int, n_candidates: int) -> list[str]:
     if n_candidates >= 1 << 13:
         names.append("cells")
     if metric.name == "l1" and n_labels >= 8 and find_spec("faiss") is not None:
+        import_faiss()  # once, and not on the clock
         names.append("faiss")
     return names
 
@@ -90,13 +93,15 @@ def _measure(
 
     Seconds of this thread alone, so that what else the machine does decides nothing.
     """
-    sample = _neighbourhoods(anchors) if name == "cells" else _spaced(anchors)
+    predicted = blocked_seconds(metric, *candidates.log.shape[::-1])
+    sample = _neighbourhoods(anchors) if name == "cells" else _spaced(anchors, predicted)
     started = time.thread_time()
     engine = maker(metric, candidates)
     built = time.thread_time() - started
     few = max(1, len(sample) // 8)
     seconds = _per_anchor(engine, sample.take(slice(0, few)), k)
-    if few < len(sample) and built + 0.3 * seconds * len(anchors) < give_up:
+    hopeless = name != "faiss" and built + 0.3 * seconds * len(anchors) > give_up
+    if few < len(sample) and not hopeless:
         seconds = _per_anchor(engine, sample.take(slice(few, None)), k)
     return built + seconds * len(anchors) * (_OPTIMISM if name == "cells" else 1.0)
 
@@ -107,8 +112,10 @@ def _per_anchor(engine: _Engine, anchors: Scores, k: int) -> float:
     return (time.thread_time() - started) / len(anchors)
 
 
-def _spaced(anchors: Scores) -> Scores:
-    return anchors.take(slice(None, None, max(1, len(anchors) // _SAMPLE))).take(slice(0, _SAMPLE))
+def _spaced(anchors: Scores, predicted: float) -> Scores:
+    """Evenly spaced anchors, enough of them to be worth some milliseconds in blocks."""
+    count = int(np.clip(_SAMPLE_SECONDS / predicted, _SAMPLE, max(_SAMPLE, len(anchors) // 6)))
+    return anchors.take(slice(None, None, max(1, len(anchors) // count))).take(slice(0, count))
 
 
 def _neighbourhoods(anchors: Scores) -> Scores:

@@ -245,7 +245,8 @@ def _peakedness(scores: Scores) -> FloatArray:
 
 def _mean(scores: Scores, values: FloatArray) -> FloatArray:
     """Σ p·value of each row, where 0 times infinity is 0."""
-    total: FloatArray = np.einsum("ij,ij->i", scores.prob, values)
+    with np.errstate(invalid="ignore"):
+        total: FloatArray = np.einsum("ij,ij->i", scores.prob, values)
     lost = np.flatnonzero(np.isnan(total))
     if len(lost):
         finite = np.where(scores.prob[lost] > 0, values[lost], 0.0)
