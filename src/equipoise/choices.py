@@ -18,7 +18,9 @@ def check_choice(kind: str, value: str, allowed: Iterable[str], *, hint: str = "
     if value in names:
         return value
     lowered = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(str(value).lower(), lowered, n=1, cutoff=0.5)
+    spoken = str(value).lower()
+    near = difflib.get_close_matches(spoken, lowered, n=1, cutoff=0.5)
+    near = near or [name for name in lowered if name in spoken]
     guess = f" Did you mean {lowered[near[0]]!r}?" if near else ""
     hint = f"; {hint}" if hint else ""
     raise ValueError(f"unknown {kind} {value!r}.{guess} Known: {', '.join(names)}{hint}")

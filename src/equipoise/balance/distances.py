@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance.match_names import check_name
+from equipoise.choices import check_choice
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -193,7 +193,7 @@ def get_metric(name: str) -> Metric:
     >>> get_metric("kl")
     Metric('kl')
     """
-    check_name("metric", name, METRICS)
+    check_choice("metric", name, METRICS)
     return METRICS[name]
 
 
