@@ -134,7 +134,7 @@ def _settings(
     common: dict[str, Any] = {
         "dataset": dataset,
         "algorithm": "ERM",
-        "test_environment": environments.n_environments - 1,
+        "test_environment": environments.environment_names[-1],
         "seed": seed,
         "input_shape": environments.input_shape,
         "balancer": {"n_jobs": -1, **({"max_steps": 150} if quick else {})},
