@@ -21,7 +21,8 @@ demo: $(READY)  ## learn Z, match, train with random and with balanced batches
 	$(BIN)/equipoise demo $(ARGS)
 
 test: lint  ## lint, type check, all tests
-	$(BIN)/python -m pytest $(ARGS)
+	@# a process for each core, one thread in each: small tensors gain nothing from more
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto $(ARGS)
 
 bench: $(READY)  ## print the speed ratios
 	$(BIN)/python -m benchmarks $(ARGS)
