@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,34 @@ class Scores:
 
     def column(self, label: int) -> Scores:
         return Scores(self.log[..., label], self.prob[..., label])
+
+
+class ScoresOfRows(Scores):
+    """Some rows of scores, of which only the factors are copied; the rest waits until asked."""
+
+    def __init__(self, whole: Scores, rows: IntArray, factors: Any = None) -> None:
+        for name, value in (("whole", whole), ("rows", rows), ("factors", factors)):
+            object.__setattr__(self, name, value)
+
+    whole: Scores
+    rows: IntArray
+
+    @cached_property
+    def log(self) -> FloatArray:  # type: ignore[override]
+        return self.whole.log[self.rows]
+
+    @cached_property
+    def prob(self) -> FloatArray:  # type: ignore[override]
+        return self.whole.prob[self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, rows: NDArray[np.intp] | IntArray | slice) -> Scores:
+        return self.whole.bare().take(self.rows[rows])
+
+    def bare(self) -> Scores:
+        return ScoresOfRows(self.whole, self.rows)
 
 
 def _lp_term(p: Scores, q: Scores) -> FloatArray:

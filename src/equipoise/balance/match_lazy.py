@@ -9,9 +9,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from equipoise.balance.distances import FloatArray, IntArray, Scores, get_metric
+from equipoise.balance.distances import FloatArray, IntArray, Scores, ScoresOfRows, get_metric
 from equipoise.balance.engines.choice import Search
-from equipoise.balance.engines.kernels import prepare
+from equipoise.balance.engines.kernels import Factors, prepare
 from equipoise.balance.match_input import check_codes, check_labels
 from equipoise.balance.match_source import open_scores
 from equipoise.balance.match_stratum import Distinct, Stratum
@@ -150,9 +150,9 @@ class LazyMatches:
         cuts = np.flatnonzero(np.diff(stratum[order])) + 1
         tasks = [part for part in np.split(order, cuts) if len(part) and stratum[part[0]] >= 0]
         with self._blas.limit(limits=1, user_api="blas"):
-            found = Parallel(n_jobs=self._n_jobs, require="sharedmem", batch_size=64)(
-                delayed(self._nearest)(int(stratum[part[0]]), scores, row[part]) for part in tasks
-            )
+            found = Parallel(
+                n_jobs=self._n_jobs, require="sharedmem", batch_size=16, pre_dispatch="all"
+            )(delayed(self._nearest)(int(stratum[part[0]]), scores, row[part]) for part in tasks)
         for part, positions in zip(tasks, found, strict=True):
             result[part] = positions
         return result
@@ -163,7 +163,9 @@ class LazyMatches:
             return np.full((len(rows), self.k), -1, dtype=np.int64)
         members = self._members[start:stop]
         ready = self._ready(stratum, members)
-        found = ready.nearest(scores.take(rows), self.k, Distinct.all_of(len(rows))).positions
+        factors = Factors(*scores.factors).take(rows)
+        anchors = ScoresOfRows(scores, rows, factors)
+        found = ready.nearest(anchors, self.k, Distinct.all_of(len(rows))).positions
         ready.release(lambda positions: self._source.read(members[positions]))
         return np.where(found < 0, -1, members[found])
 
