@@ -1,0 +1,57 @@
+"""The commands, thin: parse, call, print. One file each, put together here.
+
+A command imports what it calls inside its function: `equipoise --help` must not wait for torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from equipoise import __version__
+from equipoise.cli import demo, listing, predict, train
+
+app = typer.Typer(
+    name="equipoise",
+    help="Take the spurious correlation out of training batches.",
+    epilog="Example: equipoise demo --quick",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"equipoise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Take the spurious correlation out of training batches."""
+
+
+def _add(command: Callable[..., Any], example: str, *, name: str | None = None) -> None:
+    app.command(name, epilog=f"Example: {example}")(command)
+
+
+_add(demo.demo, "equipoise demo --dataset ColoredMNIST --output demo-two-colours")
+_add(
+    train.train,
+    "equipoise train --dataset ColoredMNIST10 --algorithm CORAL "
+    "--sampling balanced --test-environment 2 --seed 0 --output runs/x --quick",
+)
+_add(predict.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
+_add(listing.list_names, "equipoise list algorithms --json", name="list")
+
+
+def main() -> None:
+    """Entry point of the `equipoise` command."""
+    app(prog_name="equipoise")

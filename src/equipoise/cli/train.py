@@ -1,0 +1,109 @@
+"""`equipoise train`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from equipoise.cli.errors import plain_errors
+
+if TYPE_CHECKING:
+    from equipoise.benchmark import RunResult
+
+
+@plain_errors
+def train(
+    dataset: Annotated[str, typer.Option(help="A name of `equipoise list datasets`.")],
+    algorithm: Annotated[str, typer.Option(help="A name of `equipoise list algorithms`.")],
+    test_environment: Annotated[
+        str, typer.Option(help="Left out of training: name or position; 'none' trains on all.")
+    ],
+    output: Annotated[Path, typer.Option(help="Directory of the run; a begun one goes on.")],
+    sampling: Annotated[
+        str, typer.Option(help="random, balanced, oracle or class-balanced.")
+    ] = "balanced",
+    seed: Annotated[int, typer.Option(help="Of weights, batches and the balancer.")] = 0,
+    data_seed: Annotated[int, typer.Option(help="Of the data and their held-out part.")] = 0,
+    profile: Annotated[
+        str | None, typer.Option(help="The recipe: domainbed (if not set) or quick.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Short for --profile quick.")] = False,
+    choices: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A hyperparameter or setting, name=value; repeatable."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Updates in all.")] = None,
+    checkpoint_every: Annotated[int | None, typer.Option(help="Updates per evaluation.")] = None,
+    featurizer: Annotated[
+        str | None, typer.Option(help="mnist-cnn, small-cnn, mlp, resnet18, resnet50 or auto.")
+    ] = None,
+    augmentation: Annotated[str | None, typer.Option(help="none, shift, affine, photo.")] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(help="Keep the best by this rule; repeatable.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 or bf16.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data files are.")] = None,
+    num_workers: Annotated[
+        int, typer.Option(min=0, help="Processes that fetch examples ahead.")
+    ] = 0,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.")] = False,
+) -> None:
+    """Train one model; interrupted anywhere, the same command goes on."""
+    from equipoise.benchmark import train_run
+    from equipoise.benchmark.parsing import parse_choices
+
+    if quick and profile not in (None, "quick"):
+        raise ValueError(f"--quick and --profile {profile} contradict each other: give one of them")
+    given: dict[str, Any] = {
+        "steps": steps,
+        "checkpoint_every": checkpoint_every,
+        "augmentation": augmentation,
+        "selections": tuple(select) if select else None,
+        "precision": precision,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = parse_choices(choices or [])
+    for name in sorted(given.keys() & chosen.keys()):
+        raise ValueError(f"{name} is given twice, by --set and by an option of its own: drop one")
+    result = train_run(
+        output,
+        dataset=dataset,
+        algorithm=algorithm,
+        test_environment=None if test_environment == "none" else test_environment,
+        sampling=sampling,
+        seed=seed,
+        data_seed=data_seed,
+        profile="quick" if quick else profile or "domainbed",
+        featurizer=featurizer,
+        device=device,
+        data_dir=data_dir,
+        num_workers=num_workers,
+        tensorboard=tensorboard,
+        verbose=not quiet,
+        **chosen,
+        **given,
+    )
+    if not quiet and os.environ.get("RANK", "0") == "0":
+        _print_result(result, output)
+
+
+def _print_result(result: RunResult, output: Path) -> None:
+    table = Table(
+        "selection", "step", "held-out", "balanced", "test environment", title=str(output)
+    )
+    for name, record in result.selected.items():
+        accuracies = (
+            record.validation_accuracy,
+            record.balanced_validation_accuracy,
+            record.ood_accuracy,
+        )
+        cells = ["–" if accuracy is None else f"{accuracy:.1%}" for accuracy in accuracies]
+        table.add_row(name, str(record.step), *cells)
+    Console().print(table)
