@@ -37,9 +37,16 @@ class Tracker:
 
 @contextmanager
 def track(
-    total: int, description: str, *, enabled: bool = True, console: Console | None = None
+    total: int,
+    description: str,
+    *,
+    enabled: bool = True,
+    console: Console | None = None,
+    memory: float = 30.0,
 ) -> Iterator[Tracker]:
     """A progress bar with time left while the block runs; silent if not enabled.
+
+    The speed is that of the last `memory` seconds.
 
     >>> with track(3, "counting", enabled=False) as tracker:
     ...     tracker.reach(3)
@@ -54,5 +61,6 @@ def track(
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=console or Console(stderr=True)) as bar:
+    shown = console or Console(stderr=True)
+    with Progress(*columns, console=shown, speed_estimate_period=memory) as bar:
         yield Tracker(bar, total, description)

@@ -45,7 +45,7 @@ class Evaluator:
         self.data, self.device = data, torch.device(device)
         self.processes = processes or Processes()
         self._sampled = [
-            _take_some(rows, None if e == data.test_environment else at_most, [data_seed, e])
+            _take_some(rows, at_most if e in data.training_environments else None, [data_seed, e])
             for e, rows in enumerate(data.train_parts)
         ]
         self._weights = None if balancer is None else _balanced_weights(data, balancer)

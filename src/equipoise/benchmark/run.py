@@ -102,16 +102,15 @@ def execute_run(
     tensorboard: bool = False,
     save_every: float = 120.0,
     on_checkpoint: Callable[[Record], None] | None = None,
+    wait: bool = False,
     verbose: bool = False,
 ) -> RunResult:
     """Carry out one run in a directory. States are saved at checkpoints and every so many seconds.
 
-    Under `torchrun` all ranks call this; the first alone writes.
+    If another process is training there, that is an error, or waited for if `wait`. Under
+    `torchrun` all ranks call this; the first alone writes.
     """
-    # By name, whichever way it was given: a position might be another environment's name.
-    test = find_environment(dataset, settings.test_environment)
-    if test is not None:
-        settings = replace(settings, test_environment=dataset.environment_names[test])
+    settings = name_environments(settings, dataset)
     device = choose_device(device)
     processes = join_processes(device)
     job = _Job(
@@ -126,9 +125,20 @@ def execute_run(
         tensorboard=tensorboard,
         save_every=save_every,
         on_checkpoint=on_checkpoint,
+        wait=wait,
         verbose=verbose and processes.is_first,
     )
     return job.run_and_write() if processes.is_first else job.run()
+
+
+def name_environments(settings: RunSettings, dataset: EnvironmentDataset) -> RunSettings:
+    """The same with environments by name: a position might be another environment's name."""
+    names: dict[str, Any] = {}
+    for field in ("test_environment", "validation_environment"):
+        position = find_environment(dataset, getattr(settings, field))
+        if position is not None:
+            names[field] = dataset.environment_names[position]
+    return replace(settings, **names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +156,7 @@ class _Job:
     tensorboard: bool
     save_every: float
     on_checkpoint: Callable[[Record], None] | None
+    wait: bool
     verbose: bool
 
     def run(self) -> RunResult:
@@ -159,7 +170,7 @@ class _Job:
 
     def run_and_write(self) -> RunResult:
         """Train, keep what must not be lost, and end with `result.json`."""
-        with self.directory.locked():
+        with self.directory.locked(wait=self.wait):
             prepared = self._prepare()
             if isinstance(prepared, RunResult):
                 return prepared

@@ -24,6 +24,7 @@ class RunData:
 
     dataset: EnvironmentDataset
     test_environment: int | None
+    validation_environment: int | None
     training_environments: tuple[int, ...]
     train_parts: tuple[Ints, ...]
     held_out_parts: tuple[Ints, ...]
@@ -32,11 +33,17 @@ class RunData:
 
 
 def split_for_run(settings: RunSettings, dataset: EnvironmentDataset) -> RunData:
-    """Split every environment by the data seed and set the test environment apart."""
+    """Split every environment by the data seed and set apart those not to be trained on."""
     test = find_environment(dataset, settings.test_environment)
-    training = tuple(e for e in range(dataset.n_environments) if e != test)
+    validation = find_environment(dataset, settings.validation_environment)
+    if validation is not None and test in (None, validation):
+        raise ValueError(
+            f"validation_environment {settings.validation_environment!r} needs a test environment "
+            f"other than itself, got {settings.test_environment!r}"
+        )
+    training = tuple(e for e in range(dataset.n_environments) if e not in (test, validation))
     if not training:
-        raise ValueError("the only environment is the test environment: nothing to train on")
+        raise ValueError("every environment is left out: nothing to train on")
     split = split_environments(
         dataset.environments, held_out=settings.held_out, data_seed=settings.data_seed
     )
@@ -53,6 +60,7 @@ def split_for_run(settings: RunSettings, dataset: EnvironmentDataset) -> RunData
     return RunData(
         dataset=dataset,
         test_environment=test,
+        validation_environment=validation,
         training_environments=training,
         train_parts=train_parts,
         held_out_parts=held_out_parts,

@@ -88,12 +88,15 @@ class RunDirectory:
         return [name for name in SELECTIONS if self.best(name).is_file()]
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Refuse a second process on the same directory; sweep up what a killed one left."""
+    def locked(self, *, wait: bool = False) -> Iterator[None]:
+        """Refuse a second process on the same directory, or let it wait for the first.
+
+        What a killed one left is swept up.
+        """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is a file; the output of a run is a directory")
         try:
-            with hold_lock(self.path / ".lock"):
+            with hold_lock(self.path / ".lock", on_wait=_go_on_waiting if wait else None):
                 self._sweep()
                 yield
         except Locked as owner:
@@ -212,6 +215,10 @@ class RunDirectory:
     def finish(self, result: RunResult) -> None:
         """Write `result.json`: the run is complete."""
         write_json(self.result, result.to_json())
+
+
+def _go_on_waiting() -> None:
+    """Nothing to tell while another process trains the same run."""
 
 
 def _line(record: Record) -> str:

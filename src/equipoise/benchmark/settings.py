@@ -44,6 +44,7 @@ class RunSettings:
     algorithm, hyperparameters, featurizer : what is trained; hyperparameters by name
     sampling : "random", "balanced", "oracle" or "class-balanced"
     test_environment : left out of training, by name or else by position; None trains on all
+    validation_environment : a second one left out, for leave-one-domain-out validation
     seed : of weights, batches, augmentation and the balancer
     steps, checkpoint_every : updates in all, and between two evaluations
     augmentation, weight_average, warm_up, schedule, precision : the recipe; `weight_average` is
@@ -83,6 +84,7 @@ class RunSettings:
     balancer: Mapping[str, Any] = field(default_factory=dict)
     selections: tuple[str, ...] | None = None
     evaluate_at_most: int | None = None
+    validation_environment: int | float | str | None = None
 
     def __post_init__(self) -> None:
         for name, declared in get_type_hints(type(self)).items():

@@ -121,5 +121,6 @@ def _choose_selection(directory: RunDirectory, selection: str | None) -> str:
 
 
 def _count_training(description: RunDescription) -> int:
-    left_out = 0 if description.settings.test_environment is None else 1
-    return len(description.environment_names) - left_out
+    settings = description.settings
+    left_out = (settings.test_environment, settings.validation_environment)
+    return len(description.environment_names) - sum(name is not None for name in left_out)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise import __version__
-from equipoise.cli import demo, listing, predict, train
+from equipoise.cli import demo, listing, predict, sweep, train
 
 app = typer.Typer(
     name="equipoise",
@@ -50,6 +50,7 @@ _add(
 )
 _add(predict.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
 _add(listing.list_names, "equipoise list algorithms --json", name="list")
+_add(sweep.sweep, "equipoise sweep sweep.yaml --output runs --workers 2")
 
 
 def main() -> None:

@@ -1,0 +1,175 @@
+"""Carry out the runs of a sweep that are not there yet, and gather all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+
+from equipoise.benchmark.local_workers import LocalWorkers, Report, count_threads
+from equipoise.benchmark.result import RunResult
+from equipoise.benchmark.run_directory import RunDirectory
+from equipoise.benchmark.sweep_plan import PlannedRun
+from equipoise.benchmark.sweep_task import SweepTask, TaskOutcome
+from equipoise.progress import track
+
+
+class Workers(Protocol):
+    """Whoever carries out tasks: processes here, or Ray."""
+
+    n_workers: int
+
+    def run(
+        self, tasks: Sequence[SweepTask], report: Report
+    ) -> Generator[tuple[int, TaskOutcome], None, None]:
+        """Positions and outcomes of the tasks, as they end."""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The runs of a sweep: finished ones with their results, failed ones with their errors."""
+
+    directory: Path
+    runs: tuple[PlannedRun, ...]
+    results: dict[str, RunResult]
+    errors: dict[str, str]
+
+
+def run_sweep(
+    runs: Sequence[PlannedRun],
+    directory: str | Path,
+    *,
+    workers: Workers | None = None,
+    imports: tuple[str, ...] = (),
+    data_dir: str | Path | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    verbose: bool = False,
+    console: Console | None = None,
+) -> SweepResult:
+    """Carry out what is missing, in order; finished runs in `directory` are taken as they are.
+
+    Interrupted anywhere, the same call goes on. A run that fails keeps its error and is tried
+    again by the next call.
+
+    Parameters
+    ----------
+    runs : what `plan_sweep` gave
+    directory : where each run has a directory of its own name; sweeps may share it
+    workers : by default one process on this machine
+    threads : of each worker, by default its share of the cores
+    """
+    directory = Path(directory).absolute()
+    workers = workers or LocalWorkers(1)
+    console = console or Console(stderr=True)
+    results = {run.name: found for run in runs if (found := _find_result(directory, run))}
+    missing = [run for run in runs if run.name not in results]
+    tasks = [
+        SweepTask(
+            settings=run.settings,
+            directory=directory / run.name,
+            imports=imports,
+            data_dir=None if data_dir is None else Path(data_dir).absolute(),
+            device=device,
+            threads=threads or count_threads(workers.n_workers),
+        )
+        for run in missing
+    ]
+    errors: dict[str, str] = {}
+    with (
+        _Watch(runs, missing, console, enabled=verbose) as watch,
+        closing(workers.run(tasks, watch.reach)) as ended,
+    ):
+        for position, outcome in ended:
+            run = missing[position]
+            found = _find_result(directory, run) if outcome.error is None else None
+            if found is not None:
+                results[run.name] = found
+            else:
+                errors[run.name] = outcome.error or "the run left no result"
+            watch.end(position, outcome, found)
+    return SweepResult(directory, tuple(runs), results, errors)
+
+
+def _find_result(directory: Path, run: PlannedRun) -> RunResult | None:
+    try:
+        return RunDirectory(directory / run.name).load_result()
+    except ValueError:  # damaged: the run itself says how, and fails or repairs it
+        return None
+
+
+class _Watch:
+    """Live progress over the steps of all runs, with the time left, and a line for each end."""
+
+    def __init__(
+        self,
+        runs: Sequence[PlannedRun],
+        missing: Sequence[PlannedRun],
+        console: Console,
+        *,
+        enabled: bool,
+    ) -> None:
+        self._missing, self._console, self._enabled = missing, console, enabled
+        self._there = len(runs) - len(missing)
+        self._steps = [0] * len(missing)
+        self._ended = self._failed = 0
+        self._started = time.monotonic()
+        total = sum(run.settings.steps for run in missing)
+        # Checkpoints are minutes apart: speed is measured over hours, not over seconds.
+        self._bar = track(
+            total, "steps", enabled=enabled and bool(missing), console=console, memory=7200.0
+        )
+
+    def __enter__(self) -> _Watch:
+        self._tracker = self._bar.__enter__()
+        if self._enabled and self._there:
+            self._console.print(f"{self._there} of the runs are finished already")
+        self._show()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)  # type: ignore[arg-type]
+
+    def reach(self, position: int, step: int) -> None:
+        self._steps[position] = step
+        self._show()
+
+    def end(self, position: int, outcome: TaskOutcome, result: RunResult | None) -> None:
+        run = self._missing[position]
+        self._steps[position] = run.settings.steps
+        self._ended += 1
+        self._failed += outcome.error is not None
+        self._show()
+        if not self._enabled:
+            return
+        for warning in outcome.warnings:
+            self._console.print(f"{run}: {warning}", style="yellow", highlight=False, markup=False)
+        if outcome.error is not None:
+            text = f"failed: {run}: {outcome.error}"
+            self._console.print(text, style="red", highlight=False, markup=False)
+            return
+        seen = [
+            f"{rule} {record.ood_accuracy:.1%}"
+            for rule, record in (result.selected if result else {}).items()
+            if record.ood_accuracy is not None
+        ]
+        self._console.print(
+            f"[{self._there + self._ended}/{self._there + len(self._missing)}] {run}: "
+            f"{', '.join(seen)} in {outcome.seconds:.0f} s; {self._tell_time_left()}",
+            highlight=False,
+            markup=False,
+        )
+
+    def _show(self) -> None:
+        failed = f", {self._failed} failed" if self._failed else ""
+        self._tracker.reach(sum(self._steps), f"{self._ended}/{len(self._missing)} runs{failed}")
+
+    def _tell_time_left(self) -> str:
+        done, total = sum(self._steps), sum(run.settings.steps for run in self._missing)
+        left = (time.monotonic() - self._started) * (total - done) / max(1, done)
+        return f"{left / 60:.0f} min left" if left > 90 else f"{left:.0f} s left"

@@ -1,0 +1,241 @@
+"""A sweep as a YAML file. A mistake in it is told with its line and the nearest word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from equipoise.algorithms import get_algorithm, list_algorithms
+from equipoise.benchmark.field_types import check_type
+from equipoise.benchmark.own_modules import import_own
+from equipoise.benchmark.recipes import RECIPES
+from equipoise.benchmark.settings import SAMPLINGS
+from equipoise.benchmark.sweep_spec import FIXED, LISTED, Adjustment, SweepSpec
+from equipoise.choices import check_choice
+from equipoise.data import list_datasets
+
+Place = tuple[str | int, ...]
+
+KEYS = {
+    "datasets": "names",
+    "algorithms": "names",
+    "samplings": "names",
+    "test_environments": "names or positions; all, each in turn, if left out",
+    "seeds": "how many, or a list",
+    "draws": "of hyperparameters, the first being the recipe's own",
+    "profile": "the recipe",
+    "settings": "of every run",
+    "hyperparameters": "of every run",
+    "adjust": "settings and hyperparameters of some runs",
+    "leave_one_domain_out": "true or false",
+    "imports": "modules or .py files of your own",
+}
+ADJUST_KEYS = ("only", "settings", "hyperparameters")
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML in which 1e-3 is a number, as everyone who writes it expects."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    key: list(resolvers) for key, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+
+
+def read_sweep(path: str | Path) -> SweepSpec:
+    """Read a sweep from a YAML file.
+
+    A relative path among `imports` starts at the file's directory.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"there is no sweep file {path}")
+    return parse_sweep(path.read_text(), source=str(path), directory=path.parent)
+
+
+def parse_sweep(text: str, *, source: str = "sweep", directory: Path | None = None) -> SweepSpec:
+    """The sweep that a YAML text describes.
+
+    >>> spec = parse_sweep("datasets: ColoredMNIST\\nalgorithms: [ERM, CORAL]\\nseeds: 3")
+    >>> spec.seeds
+    (0, 1, 2)
+    >>> parse_sweep("datasets: ColoredMNIST\\nalgorithm: [ERM]")
+    Traceback (most recent call last):
+    ValueError: sweep, line 2: unknown key 'algorithm'. Did you mean 'algorithms'? Known: \
+datasets, algorithms, samplings, test_environments, seeds, draws, profile, settings, \
+hyperparameters, adjust, leave_one_domain_out, imports
+    """
+    return _Reader(text, source, directory).read()
+
+
+class _Reader:
+    """Knows the line of every entry of the file."""
+
+    def __init__(self, text: str, source: str, directory: Path | None) -> None:
+        self.source, self.directory = source, directory
+        self.lines: dict[Place, int] = {}
+        try:
+            node = yaml.compose(text, Loader=_Loader)
+        except yaml.MarkedYAMLError as error:
+            line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+            raise ValueError(f"{source}{line}: not readable as YAML: {error.problem}") from error
+        if not isinstance(node, yaml.MappingNode):
+            raise ValueError(f"{source}: a sweep file is a mapping; it begins with datasets: …")
+        self.values = self._note_lines(node, ())
+
+    def _note_lines(self, node: yaml.Node, place: Place) -> Any:
+        """The plain value of a node, and its line and those of all within it."""
+        self.lines.setdefault(place, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            found: dict[str, Any] = {}
+            for key_node, value_node in node.value:
+                key = str(key_node.value)
+                inner = (*place, key)
+                self.lines[inner] = key_node.start_mark.line + 1
+                with self._at(inner):
+                    if key in found:
+                        raise ValueError(f"{key} stands here a second time")
+                found[key] = self._note_lines(value_node, inner)
+            return found
+        if isinstance(node, yaml.SequenceNode):
+            return [self._note_lines(each, (*place, i)) for i, each in enumerate(node.value)]
+        maker = _Loader("")
+        return maker.construct_object(node)
+
+    @contextmanager
+    def _at(self, place: Place) -> Iterator[None]:
+        """Say in which line a mistake is."""
+        try:
+            yield
+        except ValueError as error:
+            while place not in self.lines:
+                place = place[:-1]
+            if str(error).startswith(f"{self.source}, line"):
+                raise
+            raise ValueError(f"{self.source}, line {self.lines[place]}: {error}") from error
+
+    def read(self) -> SweepSpec:
+        values = self.values
+        for key in values:
+            with self._at((key,)):
+                check_choice("key", key, KEYS)
+        for key in ("datasets", "algorithms"):
+            if key not in values:
+                raise ValueError(f"{self.source}: {key} is missing; name at least one")
+        imports = tuple(self._locate(module) for module in self._names("imports"))
+        with self._at(("imports",)):
+            import_own(imports)
+        settings = self._settings(values, ())
+        given: dict[str, Any] = {
+            "datasets": self._names("datasets", list_datasets(), "dataset"),
+            "algorithms": self._names("algorithms", list_algorithms(), "algorithm"),
+            "settings": settings,
+            "adjustments": tuple(self._adjustments()),
+            "imports": imports,
+        }
+        if "samplings" in values:
+            given["samplings"] = self._names("samplings", SAMPLINGS, "sampling")
+        if values.get("test_environments", "all") not in ("all", None):
+            given["test_environments"] = tuple(self._list("test_environments"))
+        if "seeds" in values:
+            given["seeds"] = self._seeds()
+        if "profile" in values:
+            with self._at(("profile",)):
+                given["profile"] = check_choice("profile", values["profile"], RECIPES)
+        for key, declared in (("draws", int), ("leave_one_domain_out", bool)):
+            if key in values:
+                with self._at((key,)):
+                    check_type(key, values[key], declared)
+                given[key] = values[key]
+        with self._at(()):
+            return SweepSpec(**given)
+
+    def _list(self, key: str) -> list[Any]:
+        """A list, or one entry without brackets."""
+        value = self.values.get(key, [])
+        return value if isinstance(value, list) else [value]
+
+    def _names(self, key: str, known: Any = None, kind: str = "") -> tuple[str, ...]:
+        found = self._list(key)
+        for position, name in enumerate(found):
+            with self._at((key, position)):
+                check_type(f"each of {key}", name, str)
+                if known is not None:
+                    check_choice(kind, name, known)
+        if known is not None and not found:
+            with self._at((key,)):
+                raise ValueError(f"{key} is empty; name at least one of {', '.join(known)}")
+        return tuple(found)
+
+    def _seeds(self) -> tuple[int, ...]:
+        value = self.values["seeds"]
+        with self._at(("seeds",)):
+            check_type("seeds", value, int | list)
+            if isinstance(value, int):
+                value = list(range(value))
+            if not value:
+                raise ValueError("seeds must be a number of seeds, at least 1, or a list of them")
+        for position, seed in enumerate(value):
+            with self._at(("seeds", position)):
+                check_type("each seed", seed, int)
+        return tuple(value)
+
+    def _locate(self, module: str) -> str:
+        if module.endswith(".py") and self.directory is not None:
+            return str((self.directory / module).absolute())
+        return module
+
+    def _settings(self, values: dict[str, Any], place: Place) -> dict[str, Any]:
+        """`settings` and `hyperparameters` of an entry as one dictionary of settings."""
+        for key in ("settings", "hyperparameters"):
+            with self._at((*place, key)):
+                check_type(key, values.get(key, {}), dict)
+        settings = dict(values.get("settings", {}))
+        for name in settings:
+            with self._at((*place, "settings", name)):
+                check_choice("setting", name, FIXED, hint="hyperparameters have a key of their own")
+        hyperparameters = values.get("hyperparameters", {})
+        for name in hyperparameters:
+            with self._at((*place, "hyperparameters", name)):
+                self._check_hyperparameter(name)
+        if hyperparameters:
+            settings["hyperparameters"] = {
+                **settings.get("hyperparameters", {}),
+                **hyperparameters,
+            }
+        return settings
+
+    def _check_hyperparameter(self, name: str) -> None:
+        known = {
+            h for algorithm in list_algorithms() for h in get_algorithm(algorithm).hyperparameters
+        }
+        check_choice("hyperparameter", name, sorted(known))
+
+    def _adjustments(self) -> Iterator[Adjustment]:
+        with self._at(("adjust",)):
+            check_type("adjust", self.values.get("adjust", []), list)
+        for position, entry in enumerate(self.values.get("adjust", [])):
+            place: Place = ("adjust", position)
+            with self._at(place):
+                check_type("each entry of adjust", entry, dict)
+                for key in entry:
+                    with self._at((*place, key)):
+                        check_choice("key of adjust", key, ADJUST_KEYS)
+                only = entry.get("only", {})
+                check_type("only", only, dict)
+                for name in only:
+                    with self._at((*place, "only", name)):
+                        check_choice("condition", name, LISTED)
+                        if name == "algorithm":
+                            get_algorithm(only[name])
+            yield Adjustment(only=only, settings=self._settings(entry, place))
