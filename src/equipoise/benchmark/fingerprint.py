@@ -28,5 +28,6 @@ def fingerprint_data(dataset: EnvironmentDataset) -> str:
     digest.update(np.ascontiguousarray(dataset.environments).tobytes())
     for start in range(0, len(dataset), BLOCK):
         rows = np.arange(start, min(start + BLOCK, len(dataset)))
-        digest.update(np.ascontiguousarray(dataset.fetch(rows).numpy()).data)
+        for content in dataset.identify(rows):
+            digest.update(content)
     return digest.hexdigest()[:16]

@@ -1,38 +1,5 @@
-"""Locks between processes that end with their owner, however it ends."""
+"""Locks of runs and balancers; they are those of the whole package."""
 
-from __future__ import annotations
+from equipoise.locks import Locked, hold_lock
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
-
-class Locked(Exception):
-    """Another process holds the lock; its text is what that process left in the file."""
-
-
-@contextmanager
-def hold_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold the lock file at `path` inside the block.
-
-    If another process has it: wait for it after calling `on_wait`, or, without that, raise
-    `Locked`. The system frees a lock when its owner dies, so none is ever stale.
-    """
-    import fcntl  # not there on Windows, where the rest of the package works
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if on_wait is None:
-                file.seek(0)
-                raise Locked(file.read().strip() or "unknown") from None
-            on_wait()
-            fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+__all__ = ["Locked", "hold_lock"]

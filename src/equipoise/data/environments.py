@@ -34,6 +34,14 @@ class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         """Examples as one float32 tensor [B, *input_shape]."""
 
+    def identify(self, indices: NDArray[np.int64]) -> list[bytes]:
+        """For each example, bytes that no other example has: its numbers, or a digest of them.
+
+        Caches and runs tell by them whether they have seen an example. A dataset that knows
+        the files its examples come from need not read them all again.
+        """
+        return [np.ascontiguousarray(row).tobytes() for row in self.fetch(indices).numpy()]
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -88,3 +96,6 @@ class EnvironmentSubset(EnvironmentDataset):
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         return self.parent.fetch(self.indices[indices])
+
+    def identify(self, indices: NDArray[np.int64]) -> list[bytes]:
+        return self.parent.identify(self.indices[indices])

@@ -1,0 +1,155 @@
+"""Images decoded in parallel, resized once and kept as a memory-mapped array of bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from equipoise.data.cache import count_threads
+from equipoise.data.row_store import RowStore
+from equipoise.progress import track
+
+# Part of a cached image's name: to be raised when decoding below changes.
+DECODING = "v1"
+BLOCK_BYTES = 32 * 2**20
+DEEP_MODES = ("I", "F")  # and I;16, I;16B, …
+
+Size = tuple[int, int]  # height, width
+
+
+@dataclass(frozen=True)
+class BrokenImage:
+    """An image that could not be read, and why."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.reason})"
+
+
+@dataclass(frozen=True)
+class CachedImages:
+    """Where the pixels of each path lie in the store, −1 for those in `broken`."""
+
+    store: RowStore
+    positions: NDArray[np.int64]
+    broken: tuple[BrokenImage, ...]
+
+
+def cache_images(
+    root: Path,
+    paths: Sequence[str],
+    digests: Sequence[bytes],
+    *,
+    size: Size,
+    cache: Path,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> CachedImages:
+    """Decode the images whose content is not in the cache yet; equal content is decoded once.
+
+    Every finished block is kept, so that an interrupted call goes on where it stopped.
+    """
+    height, width = size
+    store = RowStore(cache / "images" / f"{height}x{width}-{DECODING}", (3, *size), np.uint8)
+    positions = store.find(digests)
+    broken: dict[bytes, str] = {}
+    if (positions < 0).any():
+        with store.writing():
+            positions = store.find(digests)  # another process may have been faster
+            first = {digests[i]: paths[i] for i in _missing(positions)}
+            broken = _decode_into(store, root, first, size, n_jobs=n_jobs, verbose=verbose)
+        positions = store.find(digests)
+    reasons = tuple(
+        BrokenImage(paths[i], broken.get(digests[i], "cannot be read")) for i in _missing(positions)
+    )
+    return CachedImages(store, positions, reasons)
+
+
+def _missing(positions: NDArray[np.int64]) -> list[int]:
+    return [int(i) for i in np.flatnonzero(positions < 0)]
+
+
+def _decode_into(
+    store: RowStore,
+    root: Path,
+    paths: dict[bytes, str],
+    size: Size,
+    *,
+    n_jobs: int | None,
+    verbose: bool,
+) -> dict[bytes, str]:
+    """Decode one path for every digest; gives the reasons of those that failed."""
+    row_bytes = 3 * size[0] * size[1]
+    _check_room(store.path, len(paths) * row_bytes)
+    block, reasons = max(1, BLOCK_BYTES // row_bytes), dict[bytes, str]()
+    wanted = list(paths.items())
+    with (
+        ThreadPoolExecutor(count_threads(n_jobs)) as pool,
+        track(len(wanted), "decoding images", enabled=verbose) as tracker,
+    ):
+        for start in range(0, len(wanted), block):
+            part = wanted[start : start + block]
+            decoded = list(pool.map(lambda item: _load(root / item[1], item[0], size), part))
+            good = [(digest, row) for (digest, _), row in zip(part, decoded, strict=True)]
+            reasons |= {digest: row for digest, row in good if isinstance(row, str)}
+            good = [(digest, row) for digest, row in good if not isinstance(row, str)]
+            if good:
+                rows = np.stack([np.asarray(row) for _, row in good])
+                store.add([digest for digest, _ in good], rows)
+            tracker.reach(start + len(part), f"{len(reasons)} broken" if reasons else None)
+    return reasons
+
+
+def _check_room(path: Path, needed: int) -> None:
+    free = shutil.disk_usage(path).free
+    if needed > free:
+        raise OSError(
+            f"the decoded images need {needed / 1e9:.1f} GB in {path}, where {free / 1e9:.1f} GB "
+            "are free; set EQUIPOISE_CACHE to a larger disk, or take a smaller image size"
+        )
+
+
+def _load(path: Path, digest: bytes, size: Size) -> NDArray[np.uint8] | str:
+    """The pixels, or why there are none."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        return error.strerror or str(error)
+    if hashlib.sha256(content).digest() != digest:
+        return "it changed while it was read"
+    try:
+        return decode_image(content, size)
+    except UnidentifiedImageError:
+        return "not an image" if content else "an empty file"
+    except Exception as error:  # Pillow's readers raise all kinds on damaged content
+        return str(error) or type(error).__name__
+
+
+def decode_image(content: bytes, size: Size) -> NDArray[np.uint8]:
+    """The bytes of an image file as RGB pixels [3, height, width], resized whatever its shape.
+
+    As in the published benchmarks the sides are scaled apart, and a camera's note that it was
+    held sideways is not looked at.
+    """
+    with Image.open(io.BytesIO(content)) as image:
+        if image.mode.startswith(DEEP_MODES):
+            raise ValueError(f"its pixels are not 8 bits deep (mode {image.mode}): convert it")
+        height, width = size
+        # A JPEG can be decoded at a fraction of its size: twice what is needed loses nothing seen.
+        image.draft("RGB", (2 * width, 2 * height))
+        # Colours of a palette first get their transparency, which Pillow would warn of.
+        rgb = (image.convert("RGBA") if image.mode == "P" else image).convert("RGB")
+        if rgb.size != (width, height):
+            rgb = rgb.resize((width, height), Image.Resampling.BILINEAR)
+        return np.ascontiguousarray(np.asarray(rgb, dtype=np.uint8).transpose(2, 0, 1))

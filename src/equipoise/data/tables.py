@@ -1,0 +1,148 @@
+"""A CSV or Parquet table, or the arrays of an NPZ file, as environments."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
+
+from equipoise.choices import check_choice
+from equipoise.data.arrays import ArrayEnvironments
+from equipoise.data.columns import check_column
+
+# What is looked for where nobody said: the first of these that is there.
+LABELS = ("label", "labels", "y")
+ENVIRONMENTS = ("environment", "environments", "env")
+FEATURES = ("x", "X", "features")
+
+
+class TableEnvironments(ArrayEnvironments):
+    """The rows of a table; `feature_names` are the columns that became numbers of an example."""
+
+    feature_names: tuple[str, ...]
+
+
+def read_table(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    environment: str | None = None,
+    features: Sequence[str] | None = None,
+) -> TableEnvironments:
+    """Read a .csv or .parquet file with a label, an environment and number columns.
+
+    `label` and `environment` name their columns, by default `label` and `environment`;
+    `features` those an example is made of, by default all others, which must hold numbers.
+    """
+    path = Path(path)
+    table = _read(path)
+    if table.empty:
+        raise ValueError(f"{path} has no rows")
+    label = _choose_name(path, "label", label, LABELS, table.columns)
+    environment = _choose_name(path, "environment", environment, ENVIRONMENTS, table.columns)
+    if features is None:
+        features = [str(name) for name in table.columns if name not in (label, environment)]
+    for name in features:
+        _choose_name(path, "features", name, (), table.columns)
+    if not features:
+        raise ValueError(
+            f"{path} has no columns besides {label!r} and {environment!r}: features are missing"
+        )
+    x = np.stack([_read_numbers(path, table[name], name) for name in features], axis=1)
+    labels = _read_names(path, table[label], label)
+    _check_classes(path, labels, label)
+    data = TableEnvironments(x, labels, _read_names(path, table[environment], environment))
+    data.feature_names = tuple(features)
+    return data
+
+
+def read_arrays(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    environment: str | None = None,
+    features: str | None = None,
+) -> ArrayEnvironments:
+    """Read an .npz file: examples `x` [N, …], and their labels `y` and environments."""
+    path = Path(path)
+    try:
+        with np.load(path) as arrays:
+            names = list(arrays)
+            features = _choose_name(path, "features", features, FEATURES, names)
+            label = _choose_name(path, "label", label, LABELS, names)
+            environment = _choose_name(path, "environment", environment, ENVIRONMENTS, names)
+            x, y, sites = arrays[features], arrays[label], arrays[environment]
+    except (OSError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    labels = check_column(f"{label!r} of {path}", y)
+    _check_classes(path, labels, label)
+    return ArrayEnvironments(x, labels, check_column(f"{environment!r} of {path}", sites))
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        if path.suffix.lower() == ".csv":
+            return pd.read_csv(path, low_memory=False)
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # pandas and arrow raise subclasses of these
+        raise ValueError(f"{path} cannot be read as a table: {error}") from error
+
+
+def _choose_name(path: Path, role: str, given: str | None, usual: Sequence[str], there: Any) -> str:
+    names = [str(name) for name in there]
+    if given is not None:
+        return check_choice(f"column of {path}", given, names)
+    for name in usual:
+        if name in names:
+            return name
+    raise ValueError(
+        f"{path} has no {role!r}; say which of {', '.join(names[:20])} it is with {role}=…"
+    )
+
+
+def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float64]:
+    """A column as numbers; the first row that holds none is named."""
+    numbers = column
+    if not is_numeric_dtype(column.dtype):
+        numbers = pd.to_numeric(column.astype(object), errors="coerce")
+    values = np.asarray(numbers.astype(float), dtype=np.float64)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        first = column.iloc[wrong[0]]
+        seen = "nothing" if pd.isna(first) else repr(first)
+        more = f" ({len(wrong)} rows like it)" if len(wrong) > 1 else ""
+        raise ValueError(
+            f"column {name!r} of {path} must hold numbers, but row {wrong[0] + 1} holds {seen}"
+            f"{more}: repair or remove such rows, or choose columns with features=…"
+        )
+    return values
+
+
+def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
+    values = check_column(f"column {name!r} of {path}", column.to_numpy())
+    if values.dtype.kind == "U":
+        is_number = pd.to_numeric(pd.Series(values), errors="coerce").notna().to_numpy()
+        if is_number.any() and not is_number.all():
+            row = int(np.flatnonzero(~is_number)[0])
+            warnings.warn(
+                f"column {name!r} of {path} mixes numbers and text, first {values[row]!r} in row "
+                f"{row + 1}: all are taken as text",
+                stacklevel=4,
+            )
+    return values
+
+
+def _check_classes(path: Path, labels: NDArray[Any], name: str) -> None:
+    if labels.dtype.kind == "f" and (labels != np.round(labels)).any():
+        odd = float(labels[labels != np.round(labels)][0])
+        raise ValueError(
+            f"{name!r} of {path} holds fractions such as {odd:g}, but a label names a class: "
+            "name the classes, or choose another column"
+        )
