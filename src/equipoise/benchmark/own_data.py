@@ -1,14 +1,16 @@
-"""A user's arrays or map-style dataset as environments."""
+"""A user's files, arrays or map-style dataset as environments."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from equipoise.data import ArrayEnvironments, EnvironmentDataset, as_source
+from equipoise.data import ArrayEnvironments, EnvironmentDataset, as_source, open_dataset
+from equipoise.data.arrays import encode_names
 from equipoise.data.sources import ArraySource, MapStyleSource
 
 
@@ -21,8 +23,8 @@ class MapStyleEnvironments(EnvironmentDataset):
 
     def __init__(self, dataset: Any, labels: ArrayLike, environments: ArrayLike) -> None:
         self._source = MapStyleSource(dataset)
-        label_names, self.labels = _encode(labels)
-        environment_names, self.environments = _encode(environments)
+        self.label_names, self.labels = encode_names(labels, "labels")
+        self.environment_names, self.environments = encode_names(environments, "environments")
         if not len(dataset) == len(self.labels) == len(self.environments):
             raise ValueError(
                 f"the dataset, labels and environments must be aligned, but have {len(dataset)}, "
@@ -30,7 +32,6 @@ class MapStyleEnvironments(EnvironmentDataset):
             )
         if len(dataset) == 0:
             raise ValueError("the dataset is empty")
-        self.label_names, self.environment_names = label_names, environment_names
         self.input_shape = tuple(self.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
@@ -42,11 +43,15 @@ def as_environments(
 ) -> EnvironmentDataset:
     """A dataset of ours as it is; arrays, tensors, data frames and map-style datasets wrapped.
 
+    A path is opened (see `open_dataset`); `labels` and `environments` then name its columns.
+
     >>> as_environments([[0.0], [1.0]], ["cat", "dog"], ["rome", "oslo"])
     ArrayEnvironments(2 examples of shape (1,), 2 labels, 2 environments)
     """
     if isinstance(x, EnvironmentDataset):
         return x
+    if isinstance(x, str | Path):
+        return open_dataset(x, label=_name(labels), environment=_name(environments))
     if labels is None or environments is None:
         raise ValueError("labels and environments are needed, unless x is an EnvironmentDataset")
     source = as_source(x)
@@ -55,6 +60,10 @@ def as_environments(
     return MapStyleEnvironments(x, labels, environments)
 
 
-def _encode(values: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    names, codes = np.unique(np.asarray(values), return_inverse=True)
-    return tuple(str(name) for name in names), codes.astype(np.int64)
+def _name(column: ArrayLike | None) -> str | None:
+    if column is None or isinstance(column, str):
+        return column
+    raise ValueError(
+        "with a path, labels and environments are names of its columns, got "
+        f"{type(column).__name__}; open it with open_dataset to give others"
+    )

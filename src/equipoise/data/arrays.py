@@ -28,16 +28,14 @@ class ArrayEnvironments(EnvironmentDataset):
         covariate: ArrayLike | None = None,
     ) -> None:
         self._source = ArraySource(x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x)))
-        label_values, self.labels = _encode(labels, "labels")
-        environment_values, self.environments = _encode(environments, "environments")
+        self.label_names, self.labels = encode_names(labels, "labels")
+        self.environment_names, self.environments = encode_names(environments, "environments")
         lengths = {len(self._source), len(self.labels), len(self.environments)}
         if len(lengths) != 1:
             raise ValueError(
                 f"x, labels and environments must be aligned, but have {len(self._source)}, "
                 f"{len(self.labels)} and {len(self.environments)} rows"
             )
-        self.label_names = tuple(str(value) for value in label_values)
-        self.environment_names = tuple(str(value) for value in environment_values)
         self.input_shape = tuple(self._source.x.shape[1:])
         if covariate is not None:
             self.covariate = np.asarray(covariate)
@@ -46,9 +44,14 @@ class ArrayEnvironments(EnvironmentDataset):
         return self._source.fetch(indices).float()
 
 
-def _encode(values: ArrayLike, name: str) -> tuple[NDArray, NDArray[np.int64]]:
+def encode_names(values: ArrayLike, what: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The sorted distinct values as text, and every value's position among them.
+
+    >>> encode_names([10, 9, 10], "labels")
+    (('9', '10'), array([1, 0, 1]))
+    """
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, but has shape {array.shape}")
+        raise ValueError(f"{what} must be one-dimensional, but has shape {array.shape}")
     names, codes = np.unique(array, return_inverse=True)
-    return names, codes.astype(np.int64)
+    return tuple(str(name) for name in names), codes.astype(np.int64)

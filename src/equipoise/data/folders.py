@@ -21,8 +21,9 @@ SUFFIXES = frozenset(
 class FolderTree:
     """Images by environment and class; paths are relative to `root`, with slashes.
 
-    `no_images` are files without the name of an image, `misplaced` images outside a class
-    folder, `unexpected` folders that were not among the names asked for.
+    `folders` has every (environment, class) with a folder, by position, and (environment, −1)
+    for the environment's own. `no_images` are files without the name of an image, `misplaced`
+    images outside a class folder, `unexpected` folders of none of the names asked for.
     """
 
     root: Path
@@ -31,6 +32,7 @@ class FolderTree:
     paths: tuple[str, ...]
     labels: NDArray[np.int64]
     environments: NDArray[np.int64]
+    folders: frozenset[tuple[int, int]]
     no_images: tuple[str, ...]
     misplaced: tuple[str, ...]
     unexpected: tuple[str, ...]
@@ -61,10 +63,12 @@ def scan_folders(
     if label_names is None:
         label_names = sorted({folder.name for folders in found.values() for folder in folders})
     paths, labels, environments = list[str](), list[int](), list[int]()
+    there = set[tuple[int, int]]()
     no_images, misplaced = _loose_files(root, root)
     for place, (name, site) in enumerate(sites.items()):
         if site is None:
             continue
+        there.add((place, -1))
         others, images = _loose_files(root, site)
         no_images, misplaced = no_images + others, misplaced + images
         classes, more = _choose(found[name], label_names)
@@ -72,6 +76,7 @@ def scan_folders(
         for label, folder in enumerate(classes.values()):
             if folder is None:
                 continue
+            there.add((place, label))
             images, others = _split_images(root, _files_below(folder))
             paths += images
             labels += [label] * len(images)
@@ -84,6 +89,7 @@ def scan_folders(
         paths=tuple(paths),
         labels=np.array(labels, dtype=np.int64),
         environments=np.array(environments, dtype=np.int64),
+        folders=frozenset(there),
         no_images=tuple(no_images),
         misplaced=tuple(misplaced),
         unexpected=tuple(folder.relative_to(root).as_posix() for folder in unexpected),

@@ -128,6 +128,19 @@ def _load(path: Path, digest: bytes, size: Size) -> NDArray[np.uint8] | str:
         return error.strerror or str(error)
     if hashlib.sha256(content).digest() != digest:
         return "it changed while it was read"
+    return _decode_or_tell(content, size)
+
+
+def find_fault(path: Path) -> str | None:
+    """Why an image cannot be decoded; None if it can."""
+    try:
+        found = _decode_or_tell(path.read_bytes(), (1, 1))
+    except OSError as error:
+        return error.strerror or str(error)
+    return found if isinstance(found, str) else None
+
+
+def _decode_or_tell(content: bytes, size: Size) -> NDArray[np.uint8] | str:
     try:
         return decode_image(content, size)
     except UnidentifiedImageError:

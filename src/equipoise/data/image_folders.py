@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ class ImageFolderEnvironments(EnvironmentDataset):
     environment_names, label_names : names and order of the folders; by default all, sorted
     cache : directory of decoded images; by default $EQUIPOISE_CACHE or the user's cache
     n_jobs : threads that read and decode; by default one for each processor
+    verbose : show progress; by default where a terminal would show it
 
     `paths` are the files of the examples, relative to `root`; `skipped` the broken ones.
     """
@@ -47,7 +49,7 @@ class ImageFolderEnvironments(EnvironmentDataset):
         label_names: Sequence[str] | None = None,
         cache: str | Path | None = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | None = None,
     ) -> None:
         check_choice("on_broken", on_broken, ON_BROKEN)
         self._size = check_image_size(image_size)
@@ -55,6 +57,7 @@ class ImageFolderEnvironments(EnvironmentDataset):
         _check_tree(tree)
         _warn_of_strays(tree)
         cache = choose_data_cache(cache)
+        verbose = sys.stderr.isatty() if verbose is None else verbose
         digests = digest_files(tree.root, tree.paths, cache=cache, n_jobs=n_jobs, verbose=verbose)
         images = cache_images(
             tree.root,

@@ -24,7 +24,7 @@ def open_dataset(
     on_broken: str = "raise",
     cache: str | Path | None = None,
     n_jobs: int | None = None,
-    verbose: bool = False,
+    verbose: bool | None = None,
 ) -> EnvironmentDataset:
     """Open a folder tree of images, a .csv, .parquet or .npz file, or a saved dataset.
 
@@ -34,7 +34,7 @@ def open_dataset(
         number columns; an .npz with `x`, `y` and `environment`; or what `save_dataset` wrote
     label, environment, features : names of columns or arrays; of a table by default `label`,
         `environment` and all others
-    image_size, on_broken, cache, n_jobs : of images, see `ImageFolderEnvironments`
+    image_size, on_broken, cache, n_jobs, verbose : of images, see `ImageFolderEnvironments`
 
     >>> import tempfile
     >>> table = Path(tempfile.mkdtemp()) / "patients.csv"

@@ -20,6 +20,10 @@ from equipoise.latent.identifiability import Identifiability, examine_identifiab
 from equipoise.latent.networks import MLPDecoder, MLPEncoder, default_hidden, is_small
 from equipoise.latent.priors import get_prior
 
+# Weights of encoder and decoder above which pixels are the wrong input: 3 × 128 × 128 of them
+# at the paper's widths.
+LARGEST_PERCEPTRONS = 100_000_000
+
 
 @dataclass(frozen=True)
 class ModelSettings:
@@ -45,6 +49,19 @@ def choose_latent_dim(
     """
     cap = min(16 if is_small(input_shape) else 64, math.prod(input_shape))
     return max(1, min((n_labels * n_environments - 1) // statistics_per_dimension, cap))
+
+
+def _warn_of_size(input_shape: tuple[int, ...], hidden: tuple[int, ...]) -> None:
+    """Say when pixels are too many for the perceptrons: each has a weight to every hidden unit."""
+    n_weights = 2 * math.prod(input_shape) * hidden[0]  # of the outer layers, nearly all there are
+    if len(input_shape) == 3 and n_weights > LARGEST_PERCEPTRONS:
+        sides = " × ".join(str(side) for side in input_shape)
+        warnings.warn(
+            f"for images of {sides} pixels the latent model has {n_weights / 1e6:.0f} million "
+            "weights. Give it features of a frozen backbone in their place (compute_features, or "
+            "`equipoise data features`), or smaller images",
+            stacklevel=4,
+        )
 
 
 class LatentCovariateModel(nn.Module):
@@ -96,6 +113,8 @@ class LatentCovariateModel(nn.Module):
         self.settings = ModelSettings(
             tuple(input_shape), n_labels, n_environments, latent_dim, prior, tuple(hidden)
         )
+        if encoder is None or decoder is None:
+            _warn_of_size(input_shape, hidden)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.encoder = encoder or MLPEncoder(

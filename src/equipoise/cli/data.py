@@ -1,0 +1,221 @@
+"""`equipoise data`: look at data, and prepare them once for every run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from equipoise.cli.errors import plain_errors
+
+if TYPE_CHECKING:
+    from equipoise.data import EnvironmentDataset, FolderReport
+
+MOST_COLUMNS = 10  # classes of a table that still fits a terminal
+
+app = typer.Typer(
+    help="Check data, and prepare them once for every run.",
+    epilog="Example: equipoise data check photos",
+    no_args_is_help=True,
+)
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="A folder tree ENVIRONMENT/CLASS/*.jpg, a .csv, .parquet or .npz file, or a name of "
+        "`equipoise list datasets`."
+    ),
+]
+Output = Annotated[Path, typer.Option(help="Directory of the new dataset.")]
+ImageSize = Annotated[
+    int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
+]
+OnBroken = Annotated[
+    str | None, typer.Option(help="Images that cannot be read: raise (if not set) or skip.")
+]
+Label = Annotated[str | None, typer.Option(help="Column or array of labels.")]
+Environment = Annotated[str | None, typer.Option(help="Column or array of environments.")]
+Columns = Annotated[
+    list[str] | None, typer.Option("--column", help="A column of features; repeatable.")
+]
+DataDir = Annotated[Path | None, typer.Option(help="Where the data of a named dataset are.")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Threads; one for each processor if not set.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
+
+
+@app.command(epilog="Example: equipoise data check data/PACS --dataset PACS")
+@plain_errors
+def check(
+    directory: Annotated[Path, typer.Argument(help="A folder tree ENVIRONMENT/CLASS/*.jpg.")],
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="The published set it should be: PACS, VLCS, OfficeHome, TerraIncognita or "
+            "DomainNet; told from the directory's name if not set."
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(help="A kind of problem that is none here, such as count; repeatable."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="JSON file for all that was found.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="Problems of each kind to print.")] = 10,
+    n_jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say what is missing, empty, misplaced, unreadable or duplicated; exit code 1 if anything."""
+    from equipoise.data import check_folders
+    from equipoise.files import write_json
+
+    report = check_folders(
+        directory, dataset=dataset, ignore=ignore or (), n_jobs=n_jobs, verbose=not quiet
+    )
+    if output is not None:
+        write_json(output, report.to_json())
+    if not quiet:
+        _print_report(report, show)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command(
+    epilog="Example: equipoise data features photos --backbone timm/resnet50 --output features"
+)
+@plain_errors
+def features(
+    data: Data,
+    backbone: Annotated[str, typer.Option(help="timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME.")],
+    output: Output,
+    image_size: ImageSize = None,
+    on_broken: OnBroken = None,
+    label: Label = None,
+    environment: Environment = None,
+    columns: Columns = None,
+    data_dir: DataDir = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Examples at a time.")] = 64,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
+    n_jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Turn images into a frozen backbone's features, once; `--dataset OUTPUT` then takes them."""
+    from equipoise.benchmark.devices import choose_device
+    from equipoise.data import compute_features, load_backbone, save_dataset
+
+    network = load_backbone(backbone)
+    options = _options(image_size, on_broken, label, environment, columns, n_jobs)
+    dataset = _open(data, data_dir, options, verbose=not quiet)
+    computed = compute_features(
+        dataset, network, batch_size=batch_size, device=choose_device(device), verbose=not quiet
+    )
+    origin = {"data": data, "backbone": backbone, "input_shape": list(dataset.input_shape)}
+    saved = save_dataset(computed, output, made_from=origin)
+    if not quiet:
+        typer.echo(f"{output}: {_describe(saved)}")
+
+
+@app.command(
+    epilog="Example: equipoise data pack patients.csv --label ill --environment hospital "
+    "--output patients"
+)
+@plain_errors
+def pack(
+    data: Data,
+    output: Output,
+    image_size: ImageSize = None,
+    on_broken: OnBroken = None,
+    label: Label = None,
+    environment: Environment = None,
+    columns: Columns = None,
+    data_dir: DataDir = None,
+    n_jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Save images of a size, or a table's columns, as a dataset that `--dataset OUTPUT` takes."""
+    from equipoise.data import save_dataset
+
+    options = _options(image_size, on_broken, label, environment, columns, n_jobs)
+    dataset = _open(data, data_dir, options, verbose=not quiet)
+    saved = save_dataset(dataset, output, made_from={"data": data}, verbose=not quiet)
+    if not quiet:
+        typer.echo(f"{output}: {_describe(saved)}")
+
+
+def _options(
+    image_size: int | None,
+    on_broken: str | None,
+    label: str | None,
+    environment: str | None,
+    columns: list[str] | None,
+    n_jobs: int | None,
+) -> dict[str, Any]:
+    """What was given, by the names that `open_dataset` knows."""
+    given = {
+        "image_size": image_size,
+        "on_broken": on_broken,
+        "label": label,
+        "environment": environment,
+        "features": columns or None,
+        "n_jobs": n_jobs,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _open(
+    data: str, data_dir: Path | None, options: dict[str, Any], *, verbose: bool
+) -> EnvironmentDataset:
+    """A path with all options; a named set of images with those of images; others as they are."""
+    from equipoise.data import check_dataset, get_dataset
+    from equipoise.data.image_benchmarks import list_image_benchmarks
+
+    if check_dataset(data, data_dir=data_dir) is not None:
+        return get_dataset(data, data_dir=data_dir, verbose=verbose, **options)
+    of_images = {"image_size", "on_broken", "n_jobs"} if data in list_image_benchmarks() else set()
+    for name in options:
+        if name not in of_images:
+            raise ValueError(f"{name} is no option of the dataset {data}: leave it out")
+    if of_images:
+        options["verbose"] = verbose
+    return get_dataset(data, data_dir=data_dir, **options)
+
+
+def _describe(dataset: EnvironmentDataset) -> str:
+    shape = " × ".join(str(side) for side in dataset.input_shape)
+    return (
+        f"{len(dataset):,} examples of {shape} numbers, {dataset.n_labels} labels, environments "
+        f"{', '.join(dataset.environment_names)}"
+    )
+
+
+def _print_report(report: FolderReport, show: int) -> None:
+    console = Console()
+    few = len(report.label_names) <= MOST_COLUMNS
+    names = report.label_names if few else ()
+    known = f", checked as {report.dataset}" if report.dataset else ""
+    table = Table(title=f"{report.root}{known}")
+    table.add_column("environment", no_wrap=True)
+    for name in (*names, "images"):
+        table.add_column(name, justify="right")
+    for name, row in zip(report.environment_names, report.counts, strict=True):
+        table.add_row(name, *(str(n) for n in (row if few else ())), f"{sum(row):,}")
+    console.print(table)
+    if not few:
+        console.print(f"{len(report.label_names)} classes")
+    kinds = dict.fromkeys(problem.kind for problem in report.problems)
+    for kind in kinds:
+        of_kind = [problem for problem in report.problems if problem.kind == kind]
+        for problem in of_kind[:show]:
+            console.print(
+                f"{kind}: {problem.where} ({problem.what})", markup=False, highlight=False
+            )
+        if len(of_kind) > show:
+            console.print(f"{kind}: {len(of_kind) - show} more; --output writes them all")
+    found = len(report.problems)
+    console.print(
+        f"{report.n_images:,} images, "
+        + ("no problems" if not found else f"{found} problem{'s' if found > 1 else ''}")
+    )

@@ -1,0 +1,189 @@
+"""What is wrong with a folder tree of images, found before a run finds it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.choices import check_choice
+from equipoise.data.cache import choose_data_cache, count_threads
+from equipoise.data.file_digests import digest_files
+from equipoise.data.folders import LAYOUT, FolderTree, scan_folders, spell
+from equipoise.data.image_benchmarks import (
+    ImageBenchmark,
+    find_benchmark,
+    get_image_benchmark,
+    list_image_benchmarks,
+)
+from equipoise.data.image_cache import find_fault
+from equipoise.progress import track
+
+PROBLEMS = {
+    "missing": "an environment or class without a folder",
+    "empty": "a folder without images",
+    "unexpected": "a folder that the published set does not have",
+    "misplaced": "an image outside a class folder",
+    "no-image": "a file without the name of an image",
+    "unreadable": "an image that cannot be decoded",
+    "duplicate": "images with the same content",
+    "count": "another number of images than published",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: its kind, the folder or file, and a few words."""
+
+    kind: str
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
+class FolderReport:
+    """All that `check_folders` found; `counts` has a row for every environment."""
+
+    root: Path
+    dataset: str | None
+    environment_names: tuple[str, ...]
+    label_names: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def n_images(self) -> int:
+        return sum(map(sum, self.counts))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as a JSON file has them."""
+        return {**asdict(self), "root": str(self.root)}
+
+
+def check_folders(
+    root: str | Path,
+    *,
+    dataset: str | None = None,
+    ignore: Sequence[str] = (),
+    cache: str | Path | None = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> FolderReport:
+    """Look through `root/<environment>/<class>/*.jpg`, opening every image.
+
+    Parameters
+    ----------
+    dataset : the published set it should be; by default told from the directory's name
+    ignore : kinds of problems, of `PROBLEMS`, that are none here
+    """
+    for kind in ignore:
+        check_choice("kind of problem", kind, PROBLEMS)
+    root = Path(root).expanduser()
+    if root.is_file():
+        raise ValueError(f"{root} is a file; expected a directory {root.name}/{LAYOUT}")
+    benchmark = get_image_benchmark(dataset) if dataset else _recognise(root)
+    if benchmark is not None and dataset and root.is_dir():
+        root = find_benchmark(benchmark, root)
+    tree = scan_folders(
+        root,
+        environment_names=benchmark.environment_names if benchmark else None,
+        label_names=benchmark.classes if benchmark else None,
+    )
+    problems = [*_find_gaps(tree), *_find_strays(tree)]
+    problems += _open_images(tree, choose_data_cache(cache), n_jobs=n_jobs, verbose=verbose)
+    if benchmark is not None:
+        problems += _compare_counts(tree, benchmark)
+    return FolderReport(
+        root=root,
+        dataset=benchmark.name if benchmark else None,
+        environment_names=tree.environment_names,
+        label_names=tree.label_names,
+        counts=tuple(tuple(int(n) for n in row) for row in tree.count()),
+        problems=tuple(problem for problem in problems if problem.kind not in ignore),
+    )
+
+
+def _recognise(root: Path) -> ImageBenchmark | None:
+    """The published set that goes by the directory's name."""
+    for benchmark in list_image_benchmarks().values():
+        if spell(root.resolve().name) in map(spell, benchmark.folders):
+            return benchmark
+    return None
+
+
+def _find_gaps(tree: FolderTree) -> Iterator[Problem]:
+    if not tree.environment_names:
+        yield Problem("missing", ".", f"there are no folders; expected {LAYOUT}")
+    for place, (name, row) in enumerate(zip(tree.environment_names, tree.count(), strict=True)):
+        if (place, -1) not in tree.folders:
+            yield Problem("missing", name, "there is no folder of this environment")
+            continue
+        if not row.any():
+            yield Problem("empty", name, "an environment without images")
+            continue
+        for label, count in enumerate(row):
+            where = f"{name}/{tree.label_names[label]}"
+            if (place, label) not in tree.folders:
+                yield Problem("missing", where, "this environment lacks the class")
+            elif count == 0:
+                yield Problem("empty", where, "a class without images")
+
+
+def _find_strays(tree: FolderTree) -> Iterator[Problem]:
+    for path in tree.unexpected:
+        yield Problem("unexpected", path, "not a folder of the published set")
+    for path in tree.misplaced:
+        yield Problem("misplaced", path, "an image outside a class folder")
+    for path in tree.no_images:
+        yield Problem("no-image", path, "not the name of an image")
+
+
+def _open_images(
+    tree: FolderTree, cache: Path, *, n_jobs: int | None, verbose: bool
+) -> Iterator[Problem]:
+    digests = digest_files(tree.root, tree.paths, cache=cache, n_jobs=n_jobs, verbose=verbose)
+    same: dict[bytes, list[int]] = defaultdict(list)
+    for place, digest in enumerate(digests):
+        same[digest or str(place).encode()].append(place)
+    firsts = [places[0] for places in same.values()]
+    faults = {}
+    with (
+        ThreadPoolExecutor(count_threads(n_jobs)) as pool,
+        track(len(firsts), "opening images", enabled=verbose) as tracker,
+    ):
+        found = pool.map(find_fault, [tree.root / tree.paths[i] for i in firsts])
+        for done, (place, fault) in enumerate(zip(firsts, found, strict=True), start=1):
+            if fault is not None:
+                faults[place] = fault
+            tracker.reach(done)
+    for places in same.values():
+        names = [tree.paths[i] for i in places]
+        if places[0] in faults:
+            for name in names:
+                yield Problem("unreadable", name, faults[places[0]])
+        elif len(places) > 1:
+            yield Problem("duplicate", names[0], _tell_copies(tree, places, names))
+
+
+def _tell_copies(tree: FolderTree, places: list[int], names: list[str]) -> str:
+    apart = []
+    if len({int(tree.labels[i]) for i in places}) > 1:
+        apart.append("under different classes")
+    if len({int(tree.environments[i]) for i in places}) > 1:
+        apart.append("in different environments")
+    where = f", {' and '.join(apart)}" if apart else ""
+    return f"the same as {', '.join(names[1:])}{where}"
+
+
+def _compare_counts(tree: FolderTree, benchmark: ImageBenchmark) -> Iterator[Problem]:
+    found = dict(zip(tree.environment_names, tree.count().sum(axis=1).tolist(), strict=True))
+    if found in [dict(edition) for edition in benchmark.counts]:
+        return
+    for name, count in found.items():
+        published = sorted({edition[name] for edition in benchmark.counts})
+        if count not in published:
+            expected = " or ".join(f"{n:,}" for n in published)
+            yield Problem("count", name, f"{count:,} images, published are {expected}")

@@ -1,0 +1,167 @@
+"""Features of a frozen backbone in place of pixels, each computed once.
+
+A perceptron on 224×224 pixels, as in the paper's VAE, has 300 million weights. On a few
+hundred to a few thousand features it has one or two million, fits in minutes on a CPU, and sees
+what a pretrained network has already learned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from equipoise.data.backbones import fingerprint_backbone, load_backbone
+from equipoise.data.cache import choose_data_cache
+from equipoise.data.environments import EnvironmentDataset
+from equipoise.data.row_store import RowStore
+from equipoise.progress import track
+
+Ints = NDArray[np.int64]
+
+
+class FeatureEnvironments(EnvironmentDataset):
+    """The examples of another dataset as a backbone's feature vectors, read from a cache."""
+
+    def __init__(self, dataset: EnvironmentDataset, store: RowStore, positions: Ints) -> None:
+        self.labels, self.environments = dataset.labels, dataset.environments
+        self.label_names = dataset.label_names
+        self.environment_names = dataset.environment_names
+        self.covariate, self.covariate_name = dataset.covariate, dataset.covariate_name
+        self.paths = getattr(dataset, "paths", None)
+        self._store, self._positions = store, positions
+        self.input_shape = store.shape
+
+    def fetch(self, indices: Ints) -> Tensor:
+        return torch.from_numpy(self._store.read(self._positions[indices]))
+
+
+def compute_features(
+    dataset: EnvironmentDataset,
+    backbone: nn.Module | str,
+    *,
+    batch_size: int = 64,
+    device: str = "cpu",
+    cache: str | Path | None = None,
+    verbose: bool = False,
+) -> FeatureEnvironments:
+    """Run every example through a frozen backbone, once for each content and set of weights.
+
+    Parameters
+    ----------
+    dataset : images or anything else the backbone takes; pixels are in 0…1
+    backbone : a module that gives [N, d], or [N, d, height, width], of which the mean over
+        places is taken; or a name, see `load_backbone`. It runs in evaluation mode
+    cache : directory of features; by default $EQUIPOISE_CACHE or the user's cache
+
+    A finished batch is kept, so that an interrupted call goes on where it stopped.
+
+    >>> import tempfile
+    >>> from equipoise.data import ArrayEnvironments
+    >>> pictures = ArrayEnvironments(np.zeros((4, 3, 8, 8)), [0, 1, 0, 1], [0, 0, 1, 1])
+    >>> compute_features(pictures, nn.Conv2d(3, 5, 3), cache=tempfile.mkdtemp())
+    FeatureEnvironments(4 examples of shape (5,), 2 labels, 2 environments)
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    if len(dataset) == 0:
+        raise ValueError("the dataset is empty: there is nothing to compute features of")
+    network = load_backbone(backbone) if isinstance(backbone, str) else backbone
+    folder = choose_data_cache(cache) / "features" / fingerprint_backbone(network)
+    digests = _digest(dataset)
+    store = RowStore.reopen(folder)
+    positions = np.full(len(dataset), -1) if store is None else store.find(digests)
+    if store is None or (positions < 0).any():
+        with _frozen(network, device) as run:
+            store = store or _new_store(folder, run, dataset)
+            _compute_into(store, run, dataset, digests, batch_size=batch_size, verbose=verbose)
+        positions = store.find(digests)
+    return FeatureEnvironments(dataset, store, positions)
+
+
+def _digest(dataset: EnvironmentDataset, block: int = 256) -> list[bytes]:
+    """What every example is, as 32 bytes: the same for the same numbers, whatever the dataset."""
+    shape = json.dumps(list(dataset.input_shape)).encode()
+    digests = []
+    for start in range(0, len(dataset), block):
+        rows = np.arange(start, min(start + block, len(dataset)))
+        digests += [hashlib.sha256(shape + one).digest() for one in dataset.identify(rows)]
+    return digests
+
+
+class _Run:
+    """A backbone in evaluation mode on its device, and what it gives checked."""
+
+    def __init__(self, network: nn.Module, device: str) -> None:
+        self.network, self.device = network, device
+
+    @torch.no_grad()
+    def __call__(self, dataset: EnvironmentDataset, rows: Ints) -> NDArray[np.float32]:
+        x = dataset.fetch(rows)
+        try:
+            features = self.network(x.to(self.device))
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise ValueError(
+                f"the backbone could not take examples of the shape {tuple(x.shape[1:])}: {error}"
+            ) from error
+        if isinstance(features, Tensor) and features.ndim == 4:
+            features = features.mean(dim=(2, 3))
+        if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != len(x):
+            seen: Any = tuple(features.shape) if isinstance(features, Tensor) else type(features)
+            raise ValueError(
+                f"a backbone must give one vector for each example, [N, d], or [N, d, height, "
+                f"width]; for {len(x)} examples this one gave {seen}"
+            )
+        vectors = features.float().cpu().numpy()
+        wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(wrong):
+            paths = getattr(dataset, "paths", None)
+            which = paths[rows[wrong[0]]] if paths else f"example {rows[wrong[0]]}"
+            raise ValueError(f"the backbone gave NaN or infinite features for {which}")
+        return np.ascontiguousarray(vectors)
+
+
+@contextmanager
+def _frozen(network: nn.Module, device: str) -> Iterator[_Run]:
+    """The network in evaluation mode on the device; afterwards as it was, on the CPU again."""
+    before = {name: module.training for name, module in network.named_modules()}
+    origin = next((tensor.device for tensor in network.parameters()), torch.device("cpu"))
+    try:
+        yield _Run(network.eval().to(device), device)
+    finally:
+        network.to(origin)
+        for name, module in network.named_modules():
+            module.training = before[name]
+
+
+def _new_store(folder: Path, run: _Run, dataset: EnvironmentDataset) -> RowStore:
+    """A store of the length that the backbone's vectors turn out to have."""
+    return RowStore(folder, run(dataset, np.zeros(1, dtype=np.int64)).shape[1:], np.float32)
+
+
+def _compute_into(
+    store: RowStore,
+    run: _Run,
+    dataset: EnvironmentDataset,
+    digests: list[bytes],
+    *,
+    batch_size: int,
+    verbose: bool,
+) -> None:
+    with store.writing():
+        missing = np.flatnonzero(store.find(digests) < 0)
+        first = {digests[i]: int(i) for i in reversed(missing)}  # equal examples once
+        wanted = np.array(sorted(first.values()), dtype=np.int64)
+        with track(len(wanted), "computing features", enabled=verbose) as tracker:
+            for start in range(0, len(wanted), batch_size):
+                rows = wanted[start : start + batch_size]
+                store.add([digests[i] for i in rows], run(dataset, rows))
+                tracker.reach(start + len(rows))
