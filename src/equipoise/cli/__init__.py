@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise import __version__
-from equipoise.cli import demo, listing, predict, sweep, train
+from equipoise.cli import data, demo, listing, predict, reproduce, sweep, train
 
 app = typer.Typer(
     name="equipoise",
@@ -51,6 +51,11 @@ _add(
 _add(predict.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
 _add(listing.list_names, "equipoise list algorithms --json", name="list")
 _add(sweep.sweep, "equipoise sweep sweep.yaml --output runs --workers 2")
+_add(
+    reproduce.reproduce,
+    "equipoise reproduce table1 --profile quick --output results --seeds 3 --workers 2",
+)
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:

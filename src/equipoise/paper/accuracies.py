@@ -1,0 +1,86 @@
+"""Every accuracy in the paper's tables, from `accuracies.csv`."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+AVERAGE = "average"  # over test environments
+ALL_DATASETS = "all"
+
+
+@dataclass(frozen=True)
+class PaperAccuracy:
+    """One number in percent, with the paper's ± where it gives one.
+
+    Tables 1, 2 and 4 are in the text and its appendix; 5 to 11 are the detailed results of
+    ColoredMNIST, RotatedMNIST, VLCS, PACS, OfficeHome, TerraIncognita and DomainNet.
+    """
+
+    table: int
+    selection: str
+    dataset: str
+    test_environment: str
+    algorithm: str
+    sampling: str
+    metric: str
+    accuracy: float
+    spread: float | None
+
+
+@lru_cache(maxsize=1)
+def list_accuracies() -> tuple[PaperAccuracy, ...]:
+    """All of them, in the order of the paper.
+
+    >>> len(list_accuracies())
+    498
+    """
+    text = files("equipoise.paper").joinpath("accuracies.csv").read_text()
+    return tuple(
+        PaperAccuracy(
+            table=int(row["table"]),
+            selection=row["selection"],
+            dataset=row["dataset"],
+            test_environment=row["test_environment"],
+            algorithm=row["algorithm"],
+            sampling=row["sampling"],
+            metric=row["metric"],
+            accuracy=float(row["accuracy"]),
+            spread=float(row["spread"]) if row["spread"] else None,
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def find_accuracy(
+    *,
+    dataset: str,
+    algorithm: str,
+    sampling: str,
+    test_environment: str,
+    selection: str = "train-domain",
+    metric: str = "",
+) -> PaperAccuracy | None:
+    """The paper's number for this cell, from the first table that has it; None if none has.
+
+    Beside a rule that the paper does not know stands its train-domain number, the one that sees
+    no test data either.
+
+    >>> found = find_accuracy(
+    ...     dataset="ColoredMNIST10", algorithm="ERM", sampling="balanced", test_environment="0.9"
+    ... )
+    >>> found.accuracy, found.spread
+    (69.8, 0.3)
+    """
+    rule = "test-domain" if selection == "test-domain" else "train-domain"
+    wanted = (rule, dataset, test_environment, algorithm, sampling, metric)
+    for each in list_accuracies():
+        found = (
+            *(each.selection, each.dataset, each.test_environment),
+            *(each.algorithm, each.sampling, each.metric),
+        )
+        if found == wanted:
+            return each
+    return None
