@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.balance import (
     BalancedBatchSampler,
+    BalanceDiagnostics,
+    Groups,
     Matches,
     balanced_frequencies,
+    diagnose_balance,
     match_scores,
     standardized_differences,
 )
 from equipoise.balance.distances import get_metric
+from equipoise.balance.gain import choose_gain_examples, estimate_gain
 from equipoise.balance.near_ties import keep_near_ties
 from equipoise.balance.packing import pack_matches, unpack_matches
+from equipoise.balance.summary import summarise_balance
 from equipoise.choices import check_choice
 from equipoise.data.columns import (
     check_aligned,
@@ -31,6 +38,7 @@ from equipoise.data.columns import (
     find_codes,
     unpack_columns,
 )
+from equipoise.data.flattening import flatten_examples
 from equipoise.data.sources import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent import FitSettings, LatentCovariateModel, get_prior, label_free_z, log_scores
@@ -47,6 +55,18 @@ class Reading:
     score: str
     before: float
     after: float
+
+
+@dataclass(frozen=True)
+class _Examined:
+    """Examples to be diagnosed, with what the model and the matching made of them."""
+
+    source: Any
+    labels: Ints
+    environments: Ints
+    z: Floats
+    log_scores: Floats
+    matches: Matches
 
 
 class CausalBalancer:
@@ -75,6 +95,7 @@ class CausalBalancer:
     classes_, environments_ : labels and environments as given, sorted; their codes are positions
     latent_model_ : the fitted LatentCovariateModel
     log_scores_ : [N, m]
+    z_ : [N, n] averaged over the labels an example might have, so that no label enters it
     matches_ : Matches; indices are rows of X
     score_ : the reading in use, and `readings_` what was compared to choose it
     n_matches_ : a in use
@@ -132,6 +153,7 @@ class CausalBalancer:
     environments_: NDArray
     latent_model_: LatentCovariateModel
     log_scores_: Floats
+    z_: Floats
     matches_: Matches
     score_: str
     readings_: tuple[Reading, ...]
@@ -177,12 +199,14 @@ class CausalBalancer:
         )
         codes = columns.label_codes, columns.environment_codes
         model.fit(source, *codes, settings=settings, checkpoint=checkpoint, verbose=self.verbose)
-        chosen, readings = self._choose_reading(model, source, *codes)
+        z = label_free_z(model, source, *codes)
+        chosen, readings = self._choose_reading(model, source, z, *codes)
         # All at once: a fit that fails leaves an earlier one as it was.
         self.classes_, self.environments_ = columns.classes, columns.environments
         self._labels, self._environments = codes
         self.latent_model_, self.n_matches_, self.readings_ = model, n_matches, readings
         self.score_, self.log_scores_, self.matches_ = chosen
+        self.z_, self._source = z, source
         return self
 
     def _check_parameters(self) -> None:
@@ -214,10 +238,14 @@ class CausalBalancer:
         return int(self.n_matches)
 
     def _choose_reading(
-        self, model: LatentCovariateModel, source: Source, labels: Ints, environments: Ints
+        self,
+        model: LatentCovariateModel,
+        source: Source,
+        z: Floats,
+        labels: Ints,
+        environments: Ints,
     ) -> tuple[tuple[str, Floats, Matches], tuple[Reading, ...]]:
         """Match under each reading asked for and keep the one that leaves labels most alike."""
-        z = label_free_z(model, source, labels, environments)
         before = _mean_difference(z, labels, environments, None)
         found, readings = [], []
         for name in READINGS if self.score == "auto" else (self.score,):
@@ -328,6 +356,99 @@ class CausalBalancer:
         if not hasattr(self, "matches_"):
             raise ValueError("this CausalBalancer has not been fitted: call fit first")
 
+    # --- looking -------------------------------------------------------------------------------
+
+    def diagnose(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        environments: ArrayLike | None = None,
+        *,
+        known: Mapping[str, Any] | pd.DataFrame | None = None,
+        with_gain: bool = True,
+    ) -> BalanceDiagnostics:
+        """All tables on balance before and after matching, and a verdict in words.
+
+        Of the examples that were fitted, or of further ones, which are then matched among
+        themselves. `known` holds covariates that you know, by name, a value for each example;
+        a dataset's own `covariate` is taken if there is one. `with_gain` trains a small
+        classifier to see what there is to gain; a loaded balancer can do so only if it is given
+        the examples.
+        """
+        self._check_fitted()
+        examined = self._examine(X, y, environments)
+        if known is None and getattr(examined.source, "covariate", None) is not None:
+            known = {examined.source.covariate_name: examined.source.covariate}
+        groups = Groups(
+            examined.labels,
+            examined.environments,
+            _name_codes(self.classes_, getattr(examined.source, "label_names", None)),
+            _name_codes(self.environments_, getattr(examined.source, "environment_names", None)),
+        )
+        gain = None
+        if with_gain and examined.source is not None:
+            weights = balanced_frequencies(examined.matches)
+            rows = choose_gain_examples(len(groups), int(self.random_state))
+            features = flatten_examples(examined.source, rows)
+            gain = estimate_gain(
+                features, groups.labels[rows], weights[rows], seed=int(self.random_state)
+            )
+        return diagnose_balance(
+            examined.z,
+            examined.log_scores,
+            examined.matches,
+            groups,
+            n_matches=self.n_matches_,
+            known=known,
+            gain=gain,
+            seed=int(self.random_state),
+        )
+
+    def balance_table(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        environments: ArrayLike | None = None,
+        *,
+        known: Mapping[str, Any] | pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
+        """Standardised mean differences, variance ratios and KS, before and after, of all pairs.
+
+        A row for each environment (and pooled), covariate and pair of labels; see `diagnose`.
+        """
+        return self.diagnose(X, y, environments, known=known, with_gain=False).table
+
+    def summary(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        environments: ArrayLike | None = None,
+        *,
+        known: Mapping[str, Any] | pd.DataFrame | None = None,
+    ) -> str:
+        """Print a page on the balance of the matches that ends in a verdict, and return it."""
+        page = summarise_balance(self.diagnose(X, y, environments, known=known))
+        print(page)
+        return page
+
+    def _examine(self, X: Any, y: ArrayLike | None, environments: ArrayLike | None) -> _Examined:
+        if X is None:
+            if not hasattr(self, "z_"):
+                raise ValueError(
+                    "this CausalBalancer was saved without z: give the examples it was fitted on"
+                )
+            codes = self._labels, self._environments
+            source = getattr(self, "_source", None)
+            return _Examined(source, *codes, self.z_, self.log_scores_, self.matches_)
+        source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
+        z = label_free_z(self.latent_model_, source, labels, sites)
+        scores = log_scores(self.latent_model_, source, labels, sites, score=self.score_)
+        if np.array_equal(labels, self._labels) and np.array_equal(scores, self.log_scores_):
+            matches = self.matches_  # the fitted examples once more
+        else:
+            matches = self._match(scores, labels, sites)
+        return _Examined(source, labels, sites, z, scores, matches)
+
     # --- keeping -------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -354,6 +475,8 @@ class CausalBalancer:
             "labels": self._labels,
             "environments": self._environments,
         }
+        if hasattr(self, "z_"):
+            arrays["z"] = self.z_
         tensors |= {name: torch.from_numpy(array) for name, array in arrays.items()}
         facts = {
             "causal_balancer": {k: _plain(v) for k, v in self.get_params().items()},
@@ -392,6 +515,8 @@ class CausalBalancer:
         balancer._labels = tensors["labels"].numpy()
         balancer._environments = tensors["environments"].numpy()
         balancer.log_scores_ = tensors["log_scores"].numpy()
+        if "z" in tensors:  # files of earlier versions have none
+            balancer.z_ = tensors["z"].numpy()
         arrays = {name: tensor.numpy() for name, tensor in tensors.items() if "match" in name}
         balancer.matches_ = unpack_matches(arrays, k=facts["k"], metric=facts["metric"])
         weights = {k.removeprefix("model."): v for k, v in tensors.items() if "model." in k}
@@ -406,6 +531,13 @@ class CausalBalancer:
 
 def _mean_difference(z: Floats, labels: Ints, environments: Ints, weights: Floats | None) -> float:
     return float(standardized_differences(z, labels, environments, weights).mean())
+
+
+def _name_codes(values: NDArray, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Labels or environments in words: a dataset of ours gives codes and has names for them."""
+    if names is None or values.dtype.kind not in "iu" or not 0 <= values.min() <= values.max():
+        return tuple(str(value) for value in values)
+    return tuple(names[code] if code < len(names) else str(code) for code in values.tolist())
 
 
 def _plain(value: Any) -> Any:

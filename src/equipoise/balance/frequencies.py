@@ -16,14 +16,21 @@ def balanced_frequencies(matches: Matches, n_matches: int | None = None) -> NDAr
     distribution, so a weighted accuracy estimates accuracy where nothing is spurious.
     """
     n, m, _ = matches.indices.shape
-    a = m - 1 if n_matches is None else n_matches
+    return 1.0 + count_appearances(matches, m - 1 if n_matches is None else n_matches, n_examples=n)
+
+
+def count_appearances(matches: Matches, n_matches: int, *, n_examples: int) -> NDArray[np.float64]:
+    """Expected appearances [n_examples] as a match, when each anchor of a table is one once.
+
+    The table may be that of some anchors only; its indices are of all the examples.
+    """
     found = matches.indices >= 0
     n_labels = found[:, :, 0].sum(axis=1)  # labels that have a match
-    drawn = np.minimum(a, n_labels) / np.maximum(n_labels, 1)  # [N]
+    drawn = np.minimum(n_matches, n_labels) / np.maximum(n_labels, 1)  # [N]
     share = drawn[:, None] / np.maximum(found.sum(axis=2), 1)  # [N, m]
     weights = np.broadcast_to(share[..., None], found.shape)[found]
-    gained = np.bincount(matches.indices[found], weights=weights, minlength=n)
-    return np.asarray(1.0 + gained, dtype=np.float64)
+    gained = np.bincount(matches.indices[found], weights=weights, minlength=n_examples)
+    return np.asarray(gained, dtype=np.float64)
 
 
 def effective_sample_size(weights: NDArray[np.float64]) -> float:

@@ -1,0 +1,153 @@
+"""How much a variable tells about the label: mutual information, before and after matching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeClassifier
+
+from equipoise.balance.covariates import KnownCovariate, code_quantiles
+from equipoise.balance.groups import POOLED, Groups
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+#: From examples to learn from [A] and others [B] the cell of each, and how many cells there are.
+Cells = Callable[[Ints, Ints], tuple[Ints, Ints, int]]
+
+#: Examples of an environment that are looked at; more add little.
+MAX_EXAMPLES = 20_000
+#: Sizes of tree that are tried: small ones see a faint dependence, large ones an intricate one.
+LEAVES = (4, 16, 64)
+#: Guesses are drawn towards the overall shares as by this many examples.
+CAUTION = 3.0
+
+
+def estimate_information(codes: Ints, labels: Ints, weights: Floats) -> float:
+    """Mutual information, in nats, of two columns of codes under weights, never below 0.
+
+    Few examples make any two columns look dependent. So the label is guessed from the code with
+    shares seen in one half of the examples, and the guesses are tested on the other: the gain in
+    log-likelihood over the labels' overall shares is no more than the mutual information on
+    average, and about 0 where there is none. The examples should stand in random order.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(2, size=1000)
+    >>> round(estimate_information(labels, labels, np.ones(1000)), 2)
+    0.69
+    >>> estimate_information(rng.integers(2, size=1000), labels, np.ones(1000))
+    0.0
+    """
+    n_cells = int(codes.max()) + 1
+    return _test_guesses(lambda a, b: (codes[a], codes[b], n_cells), labels, weights)
+
+
+def tabulate_information(
+    z: Floats,
+    scores: Floats,
+    known: list[KnownCovariate],
+    groups: Groups,
+    weights: Floats,
+    *,
+    seed: int,
+) -> pd.DataFrame:
+    """What z, each of its coordinates, the score and known covariates tell about the label.
+
+    Columns: environment, variable, kind, `before` and `after` in nats, `label_entropy` before.
+    A number is cut into 16 quantiles; z and the score as a whole are cut by a decision tree,
+    grown anew for each weighting, so that a dependence which matching moved elsewhere is still
+    found. The pooled row is the mean over environments, by their examples:
+    I(label; variable | environment).
+    """
+    rows = []
+    masses = {"before": np.ones(len(groups)), "after": weights}
+    variables = list(_list_codes(z, known))
+    for environment, name in enumerate(groups.environment_names):
+        here = np.flatnonzero(groups.environments == environment)
+        part = np.random.default_rng([seed, environment, 0xD1A6]).permutation(here)[:MAX_EXAMPLES]
+        labels = groups.labels[part]
+        shares = np.bincount(groups.labels[here]) / max(1, len(here))
+        entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
+        common = {"environment": name, "label_entropy": entropy, "examples": len(here)}
+        for variable, columns in (("z", z), ("score", scores)):
+            told = {
+                when: _told_by_trees(columns[part], labels, mass[part], seed)
+                for when, mass in masses.items()
+            }
+            rows.append(common | {"variable": variable, "kind": variable} | told)
+        for variable, kind, codes in variables:
+            told = {
+                when: estimate_information(codes[part], labels, mass[part])
+                for when, mass in masses.items()
+            }
+            rows.append(common | {"variable": variable, "kind": kind} | told)
+    table = pd.DataFrame(rows)
+    order = ["environment", "variable", "kind", "before", "after", "label_entropy", "examples"]
+    return pd.concat([table, _pool(table)], ignore_index=True)[order]
+
+
+def _list_codes(z: Floats, known: list[KnownCovariate]) -> Iterator[tuple[str, str, Ints]]:
+    for covariate in known:
+        yield covariate.name, "known", covariate.codes
+    for i in range(z.shape[1]):
+        yield f"z{i + 1}", "coordinate", code_quantiles(z[:, i])[0]
+
+
+def _told_by_trees(columns: Floats, labels: Ints, weights: Floats, seed: int) -> float:
+    """The most that leaves of a tree over `columns` [N, d] tell, over a few sizes of tree."""
+    rows = columns.astype(np.float32)
+
+    def grow(n_leaves: int) -> Cells:
+        def cells(learn: Ints, test: Ints) -> tuple[Ints, Ints, int]:
+            tree = DecisionTreeClassifier(
+                criterion="entropy",
+                max_leaf_nodes=n_leaves,
+                min_samples_leaf=max(5, len(learn) // 500),
+                random_state=seed,
+            ).fit(rows[learn], labels[learn], sample_weight=weights[learn])
+            return tree.apply(rows[learn]), tree.apply(rows[test]), tree.tree_.node_count
+
+        return cells
+
+    return max(_test_guesses(grow(n_leaves), labels, weights) for n_leaves in LEAVES)
+
+
+def _test_guesses(cells: Cells, labels: Ints, weights: Floats) -> float:
+    """Mean gain in log-likelihood of guesses by cell over guesses by overall shares."""
+    half, n_labels = len(labels) // 2, int(labels.max(initial=0)) + 1
+    if half < 20 or labels.min() == labels.max():
+        return 0.0
+    halves = np.arange(half), np.arange(half, len(labels))
+    gains = []
+    for learn, test in (halves, halves[::-1]):
+        mine, others, n_cells = cells(learn, test)
+        y, w = labels[learn], weights[learn]
+        counts = np.bincount(mine * n_labels + y, w, minlength=n_cells * n_labels)
+        counts = counts.reshape(n_cells, n_labels)
+        total = counts.sum(axis=1)
+        # A cell that a few heavy examples make up must not be sure of itself: `CAUTION` examples
+        # of its mean weight are added, spread by the overall shares. An empty one knows nothing.
+        squares = np.bincount(mine, w**2, minlength=n_cells)
+        added = np.where(total > 0, CAUTION * squares / np.maximum(total, 1e-300), 1.0)[:, None]
+        overall = np.bincount(y, w, minlength=n_labels) / w.sum()
+        guess = (counts + added * overall) / (total[:, None] + added)
+        known = overall[labels[test]] > 0  # a label of the other half only cannot be guessed
+        y, mass = labels[test][known], weights[test][known]
+        gains.append(np.average(np.log(guess[others[known], y] / overall[y]), weights=mass))
+    return float(max(0.0, np.mean(gains)))
+
+
+def _pool(table: pd.DataFrame) -> pd.DataFrame:
+    """The mean over environments, by their number of examples, of each variable."""
+    pooled = []
+    for (variable, kind), part in table.groupby(["variable", "kind"], sort=False):
+        share = part["examples"] / part["examples"].sum()
+        means = {
+            name: float((part[name] * share).sum()) for name in ("before", "after", "label_entropy")
+        }
+        total = int(part["examples"].sum())
+        row = {"environment": POOLED, "variable": variable, "kind": kind, "examples": total}
+        pooled.append(row | means)
+    return pd.DataFrame(pooled)

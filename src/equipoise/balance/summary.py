@@ -1,0 +1,124 @@
+"""A page a person can read: the diagnosis as text, ending in the verdict."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pandas as pd
+
+from equipoise.balance.balance_table import THRESHOLD
+from equipoise.balance.diagnostics import BalanceDiagnostics
+from equipoise.balance.groups import POOLED
+
+WIDTH = 88
+ROWS = 8
+
+
+def summarise_balance(diagnostics: BalanceDiagnostics) -> str:
+    """The diagnosis as plain text of at most 88 columns."""
+    d = diagnostics
+    blocks = [
+        f"Balance of {d.n_examples:,} examples, {len(d.label_names)} labels, "
+        f"{len(d.environment_names)} environments; "
+        f"{d.n_matches} match{'' if d.n_matches == 1 else 'es'} for each anchor ({d.metric})",
+        _show_information(d.information),
+        _show_differences(d.worst),
+        _show_use(d),
+    ]
+    if d.notes:
+        blocks.append("\n".join(textwrap.fill(f"Note: {note}.", WIDTH) for note in d.notes))
+    blocks.append(_show_verdict(d))
+    return "\n\n".join(blocks)
+
+
+def _show_information(information: pd.DataFrame) -> str:
+    lines = [f"{'What tells about the label, in nats':<44}{'before':>10}{'after':>10}"]
+    pooled = information[information["environment"] == POOLED]
+    whole = pooled[pooled["kind"] != "coordinate"]
+    single = pooled[pooled["kind"] == "coordinate"].nlargest(3, "before")
+    lines += [
+        f"  {_cut(str(row.variable)):<42}{row.before:>10.3f}{row.after:>10.3f}"
+        for row in pd.concat([whole, single]).itertuples()
+    ]
+    entropy = float(pooled["label_entropy"].iloc[0])
+    lines.append(f"  {'(all there is to know: the label’s entropy)':<42}{entropy:>10.3f}")
+    return "\n".join(lines)
+
+
+def _show_differences(worst: pd.DataFrame) -> str:
+    heading = f"Standardised mean differences (below {THRESHOLD:g} is balanced)"
+    lines = [
+        heading,
+        f"  {'':<22}{'mean before':>12}{'after':>8}   {'worst pair before':<21}{'after':<19}",
+    ]
+    within = worst[worst["environment"] != POOLED]
+    for kind, name in _KINDS.items():
+        part = within[within["kind"] == kind]
+        if part.empty:
+            continue
+        before, after = (part.loc[part[f"smd_{when}"].idxmax()] for when in ("before", "after"))
+        lines.append(
+            f"  {name:<22}{part['mean_smd_before'].mean():>12.2f}"
+            f"{part['mean_smd_after'].mean():>8.2f}   "
+            f"{before.smd_before:<6.2f}{_cut(before.pair_before, 14):<15}"
+            f"{after.smd_after:<6.2f}{_cut(after.pair_after, 14)}"
+        )
+    coordinates = within[within["kind"].isin(["known", "z"])]
+    listed = coordinates.groupby("covariate", observed=True, sort=False)[
+        ["mean_smd_before", "mean_smd_after"]
+    ].mean()
+    for covariate, row in listed.nlargest(ROWS, "mean_smd_before").iterrows():
+        lines.append(
+            f"    {_cut(str(covariate), 20):<20}{row.mean_smd_before:>12.2f}"
+            f"{row.mean_smd_after:>8.2f}"
+        )
+    return "\n".join(lines)
+
+
+_KINDS = {
+    "known": "known covariates",
+    "z": "z",
+    "square": "squares of z",
+    "product": "products of z",
+    "score": "scores",
+}
+
+
+def _show_use(d: BalanceDiagnostics) -> str:
+    use = d.use
+    effective, examples = use["effective_size"].sum(), use["examples"].sum()
+    pooled = d.distances[d.distances["environment"] == POOLED].set_index("quantile")
+    overlap = d.overlap.loc[d.overlap["overlap_before"].idxmin()]
+    lines = [
+        "Matches",
+        f"  examples that serve as a match  {use['ever_matched'].sum():,} of {examples:,}",
+        f"  effective sample size           {effective:,.0f} ({effective / examples:.1%})",
+        f"  most frequent example           {use['largest_weight'].max():,.0f} appearances for "
+        "each time it is an anchor",
+        f"  distance to the nearest         median {pooled.loc[0.5, 'nearest']:.3g}, "
+        f"90 % within {pooled.loc[0.9, 'nearest']:.3g}",
+        f"  anchors without a match         {use['anchors_without'].sum():,}",
+        f"  least overlap of two labels     {overlap.overlap_before:.1%}: {overlap['first']} and "
+        f"{overlap['second']}, environment {overlap.environment}",
+    ]
+    return "\n".join(lines)
+
+
+def _show_verdict(d: BalanceDiagnostics) -> str:
+    verdict = d.verdict
+    lines = ["Verdict", *_wrap(verdict.headline, "  ")]
+    for finding in verdict.findings:
+        lines += _wrap(finding, "  · ")
+    if verdict.advice:
+        lines.append("What to do")
+        for advice in verdict.advice:
+            lines += _wrap(advice, "  · ")
+    return "\n".join(lines)
+
+
+def _wrap(text: str, lead: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+
+
+def _cut(text: str, width: int = 40) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
