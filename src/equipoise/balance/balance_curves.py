@@ -65,8 +65,8 @@ def trace_numbers(matches: Matches, z: Floats, groups: Groups, *, anchors: Ints)
     """What more or fewer matches would do: a = 0 (random batches) … m − 1.
 
     Columns: n_matches, mean_smd and worst_smd of z within environments, effective_size (share
-    of the examples), remaining: the share of the dependence that Equation 5 leaves with exact
-    matches, (m − 1 − a) / ((a + 1)(m − 1)).
+    of the examples), remaining: the weight of p(y|z,e) in the balanced distribution with exact
+    matches, (m − 1 − a) / ((a + 1)(m − 1)) (Theorem 3.7).
     """
     part = _of_anchors(matches, anchors)
     m = groups.shape[1]

@@ -123,7 +123,7 @@ def diagnose_balance(
         notes.append(f"products are of the first {MAX_DIMENSIONS_OF_PRODUCTS} coordinates of z")
     anchors = draw_anchors(n, seed)
     if len(anchors) < n:
-        notes.append(f"curves are drawn from {len(anchors):,} anchors of {n:,}")
+        notes.append(f"curves and distances are of {len(anchors):,} anchors of {n:,}")
     table = tabulate_balance(
         list_covariates(z, scores, covariates, groups.label_names), groups, weights, (first, second)
     )
@@ -159,7 +159,7 @@ def diagnose_balance(
         cross=cross_covariates(z, covariates, information, groups, weights),
         use=use,
         reuse=tabulate_reuse(weights),
-        distances=tabulate_distances(matches, groups),
+        distances=tabulate_distances(matches, groups, anchors),
         by_caliper=by_caliper,
         by_n_matches=by_n_matches,
         gain=gain,

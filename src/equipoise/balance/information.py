@@ -18,9 +18,9 @@ Floats = NDArray[np.float64]
 Cells = Callable[[Ints, Ints], tuple[Ints, Ints, int]]
 
 #: Examples of an environment that are looked at; more add little.
-MAX_EXAMPLES = 20_000
+MAX_EXAMPLES = 10_000
 #: Sizes of tree that are tried: small ones see a faint dependence, large ones an intricate one.
-LEAVES = (4, 16, 64)
+LEAVES = (8, 64)
 #: Guesses are drawn towards the overall shares as by this many examples.
 CAUTION = 3.0
 

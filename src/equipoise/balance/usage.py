@@ -72,17 +72,20 @@ def tabulate_reuse(weights: Floats) -> pd.DataFrame:
     )
 
 
-def tabulate_distances(matches: Matches, groups: Groups) -> pd.DataFrame:
+def tabulate_distances(matches: Matches, groups: Groups, anchors: Ints) -> pd.DataFrame:
     """Quantiles of the distance between an anchor and its matches, by environment and pooled.
 
     Columns: environment, quantile, nearest (the closest match of each label), kept (all that a
-    batch may draw). Infinite distances are at the far end of KL and stay infinite.
+    batch may draw). Infinite distances are at the far end of KL and stay infinite. `anchors` are
+    those to look at.
     """
-    found = matches.indices >= 0
+    every = slice(None) if len(anchors) == len(matches) else anchors
+    found, far = matches.indices[every] >= 0, matches.distances[every]
+    environments = groups.environments[every]
     rows = []
     for environment, name in [*enumerate(groups.environment_names), (None, POOLED)]:
-        here = slice(None) if environment is None else groups.environments == environment
-        distances, there = matches.distances[here], found[here]
+        here = slice(None) if environment is None else environments == environment
+        distances, there = far[here], found[here]
         nearest = _quantiles(distances[:, :, 0][there[:, :, 0]])
         kept = _quantiles(distances[there])
         rows.append(
