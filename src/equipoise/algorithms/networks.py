@@ -49,12 +49,16 @@ class MNISTCNN(nn.Module):
 
 
 class SmallCNN(nn.Module):
-    """A network for 28×28 images on a CPU: a sixteenth of the multiplications of `MNISTCNN`.
+    """A network for 28×28 images on a CPU: a twentieth of the multiplications of `MNISTCNN`.
 
-    Two strided convolutions and one more, each with GroupNorm(8), and a linear layer; 128
-    features. The norm matters: with a channel for each colour most inputs are dark, and without
-    it the first layer learns several times slower. With ``dropout`` p, a third of p falls on the
-    channels and p on the features, which keeps it from memorising wrong labels.
+    The channels mixed into four, two 3×3 convolutions, each followed by the maximum over 2×2
+    places, GroupNorm(8) and ReLU, and a linear layer; 128 features. The mixture starts near the
+    sum of the channels, as a picture in grey, so that what is learned about a shape in one
+    channel serves in the others; it is trained like the rest, and random batches teach it to
+    tell colours within a few steps. Measured on ColoredMNIST10 with balanced batches: this start
+    is worth one to two points, and pooling one more against strided convolutions of the same
+    cost. With ``dropout`` p, a third of p falls on the channels and p on the features, which
+    keeps it from memorising wrong labels.
     """
 
     def __init__(
@@ -62,20 +66,24 @@ class SmallCNN(nn.Module):
     ) -> None:
         super().__init__()
         channels, height, width = input_shape
+        layers: list[nn.Module] = []
+        if channels > 1:
+            layers.append(_mix_channels(channels, 4))
+            channels = 4
+        for n_filters in (16, 32):
+            layers += [
+                nn.Conv2d(channels, n_filters, 3, padding=1),
+                nn.MaxPool2d(2, ceil_mode=True),  # before the norm: a quarter of its cost
+                nn.GroupNorm(8, n_filters),
+                nn.ReLU(),
+            ]
+            channels = n_filters
         places = -(-height // 4) * -(-width // 4)
         self.layers = nn.Sequential(
-            nn.Conv2d(channels, 32, 5, stride=2, padding=2),
-            nn.GroupNorm(8, 32),
-            nn.ReLU(),
-            nn.Conv2d(32, 64, 3, stride=2, padding=1),
-            nn.GroupNorm(8, 64),
-            nn.ReLU(),
-            nn.Conv2d(64, 64, 3, padding=1),
-            nn.GroupNorm(8, 64),
-            nn.ReLU(),
+            *layers,
             nn.Dropout2d(dropout / 3),
             nn.Flatten(),
-            nn.Linear(64 * places, n_outputs),
+            nn.Linear(channels * places, n_outputs),
             nn.ReLU(),
             nn.Dropout(dropout),
         )
@@ -85,6 +93,14 @@ class SmallCNN(nn.Module):
         # channels last: the fastest layout for few channels on a CPU
         features: Tensor = self.layers(x.contiguous(memory_format=torch.channels_last))
         return features
+
+
+def _mix_channels(n_inputs: int, n_outputs: int) -> nn.Conv2d:
+    """A 1×1 convolution that starts near the plain sum of the channels."""
+    mixture = nn.Conv2d(n_inputs, n_outputs, 1)
+    with torch.no_grad():
+        mixture.weight += 1
+    return mixture
 
 
 class MLP(nn.Module):
