@@ -22,6 +22,7 @@ from equipoise.balance.distances import Scores, get_metric
 from equipoise.balance.engines.boxes import partition
 from equipoise.balance.engines.choice import ENGINES
 from equipoise.balance.engines.cost import cheapest
+from equipoise.balance.engines.faiss_flat import import_faiss
 from equipoise.balance.engines.kernels import prepare
 
 RESULTS = Path(__file__).parent / "results"
@@ -55,7 +56,9 @@ def run(quick: bool) -> None:
     print(describe_machine())
     limit = 0.5 if quick else 3.0
     points = []
-    with threadpool_limits(1, user_api="blas"):
+    if find_spec("faiss") is not None:
+        import_faiss()  # loaded first, so that its threads are limited as well
+    with threadpool_limits(1):
         for m, sizes in (QUICK if quick else SIZES).items():
             for spread in (1, 8):
                 for n in sizes:

@@ -11,6 +11,8 @@ from equipoise.balance.frequencies import balanced_frequencies, effective_sample
 from equipoise.balance.gain import Gain
 from equipoise.balance.groups import POOLED, Groups
 from equipoise.balance.match import match_scores
+from equipoise.balance.match_lazy import LazyMatches
+from equipoise.balance.match_support import common_support
 from equipoise.balance.matches import Matches, MatchSource
 from equipoise.balance.near_ties import keep_near_ties
 from equipoise.balance.oracle import match_covariate
@@ -24,10 +26,12 @@ __all__ = [
     "BalancedBatchSampler",
     "Gain",
     "Groups",
+    "LazyMatches",
     "MatchSource",
     "Matches",
     "Verdict",
     "balanced_frequencies",
+    "common_support",
     "cross_table",
     "diagnose_balance",
     "effective_sample_size",
