@@ -36,6 +36,7 @@ from equipoise.data.columns import (
     check_for_balancing,
     encode_columns,
     find_codes,
+    find_feature_names,
     unpack_columns,
 )
 from equipoise.data.flattening import flatten_examples
@@ -58,8 +59,11 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class _Examined:
-    """Examples to be diagnosed, with what the model and the matching made of them."""
+class Examined:
+    """Examples to be diagnosed, with what the model and the matching made of them.
+
+    `source` is None where the examples are not at hand, as of a loaded balancer.
+    """
 
     source: Any
     labels: Ints
@@ -67,6 +71,7 @@ class _Examined:
     z: Floats
     log_scores: Floats
     matches: Matches
+    feature_names: tuple[str, ...] | None = None  # of the columns of a table, where X names them
 
 
 class CausalBalancer:
@@ -207,6 +212,7 @@ class CausalBalancer:
         self.latent_model_, self.n_matches_, self.readings_ = model, n_matches, readings
         self.score_, self.log_scores_, self.matches_ = chosen
         self.z_, self._source = z, source
+        self._feature_names = find_feature_names(X)
         return self
 
     def _check_parameters(self) -> None:
@@ -375,8 +381,7 @@ class CausalBalancer:
         classifier to see what there is to gain; a loaded balancer can do so only if it is given
         the examples.
         """
-        self._check_fitted()
-        examined = self._examine(X, y, environments)
+        examined = X if isinstance(X, Examined) else self.examine(X, y, environments)
         if known is None and getattr(examined.source, "covariate", None) is not None:
             known = {examined.source.covariate_name: examined.source.covariate}
         groups = Groups(
@@ -431,7 +436,35 @@ class CausalBalancer:
         print(page)
         return page
 
-    def _examine(self, X: Any, y: ArrayLike | None, environments: ArrayLike | None) -> _Examined:
+    def report(
+        self,
+        path: str | Path,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        environments: ArrayLike | None = None,
+        *,
+        known: Mapping[str, Any] | pd.DataFrame | None = None,
+        title: str | None = None,
+        seed: int = 0,
+    ) -> Path:
+        """Write all of it as one self-contained HTML page, with a gallery of matches.
+
+        Of the examples that were fitted, or of further ones; see `diagnose` for `known` and
+        `equipoise.report.write_report` for the rest. A loaded balancer needs the examples for
+        the gallery.
+        """
+        from equipoise.report import write_report
+
+        return write_report(path, self, X, y, environments, known=known, title=title, seed=seed)
+
+    def examine(
+        self, X: Any = None, y: ArrayLike | None = None, environments: ArrayLike | None = None
+    ) -> Examined:
+        """The fitted examples with their z, scores and matches, or the same of further ones.
+
+        `diagnose` takes what this gives in place of X, so that nothing is computed twice.
+        """
+        self._check_fitted()
         if X is None:
             if not hasattr(self, "z_"):
                 raise ValueError(
@@ -439,7 +472,8 @@ class CausalBalancer:
                 )
             codes = self._labels, self._environments
             source = getattr(self, "_source", None)
-            return _Examined(source, *codes, self.z_, self.log_scores_, self.matches_)
+            names = getattr(self, "_feature_names", None)
+            return Examined(source, *codes, self.z_, self.log_scores_, self.matches_, names)
         source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
         z = label_free_z(self.latent_model_, source, labels, sites)
         scores = log_scores(self.latent_model_, source, labels, sites, score=self.score_)
@@ -447,7 +481,7 @@ class CausalBalancer:
             matches = self.matches_  # the fitted examples once more
         else:
             matches = self._match(scores, labels, sites)
-        return _Examined(source, labels, sites, z, scores, matches)
+        return Examined(source, labels, sites, z, scores, matches, find_feature_names(X))
 
     # --- keeping -------------------------------------------------------------------------------
 
@@ -531,13 +565,6 @@ class CausalBalancer:
 
 def _mean_difference(z: Floats, labels: Ints, environments: Ints, weights: Floats | None) -> float:
     return float(standardized_differences(z, labels, environments, weights).mean())
-
-
-def _name_codes(values: NDArray, names: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Labels or environments in words: a dataset of ours gives codes and has names for them."""
-    if names is None or values.dtype.kind not in "iu" or not 0 <= values.min() <= values.max():
-        return tuple(str(value) for value in values)
-    return tuple(names[code] if code < len(names) else str(code) for code in values.tolist())
 
 
 def _plain(value: Any) -> Any:

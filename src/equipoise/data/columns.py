@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.data.environments import EnvironmentDataset
+from equipoise.data.environments import EnvironmentDataset, EnvironmentSubset
 from equipoise.data.sources import Source, as_source
 
 
@@ -76,6 +76,18 @@ def unpack_columns(
     if y is None or environments is None:
         raise ValueError("y and environments are needed, unless X is an EnvironmentDataset")
     return as_source(X), y, environments
+
+
+def find_feature_names(X: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns, or those that a dataset knows; None if there are none.
+
+    >>> find_feature_names(pd.DataFrame({"age": [40], "weight": [70]}))
+    ('age', 'weight')
+    """
+    names = X.columns if hasattr(X, "iloc") else getattr(X, "feature_names", None)
+    if names is None and isinstance(X, EnvironmentSubset):
+        return find_feature_names(X.parent)
+    return None if names is None else tuple(str(name) for name in names)
 
 
 def check_column(name: str, values: ArrayLike) -> NDArray:
