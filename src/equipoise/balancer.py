@@ -567,6 +567,13 @@ def _mean_difference(z: Floats, labels: Ints, environments: Ints, weights: Float
     return float(standardized_differences(z, labels, environments, weights).mean())
 
 
+def _name_codes(values: NDArray, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Labels or environments in words: a dataset of ours gives codes and has names for them."""
+    if names is None or values.dtype.kind not in "iu" or not 0 <= values.min() <= values.max():
+        return tuple(str(value) for value in values)
+    return tuple(names[code] if code < len(names) else str(code) for code in values.tolist())
+
+
 def _plain(value: Any) -> Any:
     """A parameter as JSON knows it, whatever numpy made of it."""
     return value.item() if isinstance(value, np.generic) else value
