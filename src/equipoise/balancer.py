@@ -405,6 +405,7 @@ class CausalBalancer:
             groups,
             n_matches=self.n_matches_,
             known=known,
+            features=_name_features(examined),
             gain=gain,
             seed=int(self.random_state),
         )
@@ -565,6 +566,18 @@ class CausalBalancer:
 
 def _mean_difference(z: Floats, labels: Ints, environments: Ints, weights: Floats | None) -> float:
     return float(standardized_differences(z, labels, environments, weights).mean())
+
+
+def _name_features(examined: Examined, at_most: int = 100) -> dict[str, Floats]:
+    """The columns of a table by name; nothing of images and of long vectors, such as embeddings."""
+    if examined.source is None or not len(examined.labels):
+        return {}
+    shape = examined.source.fetch(np.zeros(1, dtype=np.int64)).shape
+    if len(shape) != 2 or shape[1] > at_most:
+        return {}
+    x = examined.source.fetch(np.arange(len(examined.labels))).double().numpy()
+    names = examined.feature_names or tuple(f"feature {i + 1}" for i in range(shape[1]))
+    return {name: x[:, i] for i, name in enumerate(names)}
 
 
 def _name_codes(values: NDArray, names: tuple[str, ...] | None) -> tuple[str, ...]:

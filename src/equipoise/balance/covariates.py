@@ -1,4 +1,4 @@
-"""What is compared between labels: z, its squares and products, the scores, known covariates."""
+"""What is compared between labels: known covariates, features, z with squares and products."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_CATEGORIES = 20
 class Covariate:
     """One column [N] to compare: its name, its kind and its values.
 
-    `kind` is "z", "square", "product", "score" or "known".
+    `kind` is "known", "feature", "z", "square", "product" or "score".
     """
 
     name: str
@@ -46,7 +46,11 @@ class KnownCovariate:
 
 
 def list_covariates(
-    z: Floats, scores: Floats, known: list[KnownCovariate], label_names: tuple[str, ...]
+    z: Floats,
+    scores: Floats,
+    known: list[KnownCovariate],
+    features: Mapping[str, Floats],
+    label_names: tuple[str, ...],
 ) -> Iterator[Covariate]:
     """Every column to compare, one at a time: there may be hundreds.
 
@@ -55,6 +59,8 @@ def list_covariates(
     """
     for covariate in known:
         yield from _spread_known(covariate)
+    for name, values in features.items():
+        yield Covariate(name, "feature", values)
     scaled = standardize(z)
     n = scaled.shape[1]
     for i in range(n):

@@ -2,43 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.covariates import KnownCovariate, code_quantiles, standardize
+from equipoise.balance.balance_table import THRESHOLD
+from equipoise.balance.covariates import (
+    KnownCovariate,
+    code_quantiles,
+    standardize,
+)
 from equipoise.balance.groups import POOLED, Groups
 
 Floats = NDArray[np.float64]
 
 
 def cross_covariates(
-    z: Floats,
-    known: list[KnownCovariate],
-    information: pd.DataFrame,
-    groups: Groups,
-    weights: Floats,
+    covariates: list[KnownCovariate], groups: Groups, weights: Floats
 ) -> pd.DataFrame:
     """Shares of a label's examples that have each value of a covariate.
 
-    Columns: environment, covariate, label, value, before, after. Of every known covariate, or,
-    where none is known, of the coordinate of z that tells most about the label, in eighths.
+    Columns: environment, covariate, label, value, before, after.
+
+    >>> groups = Groups(np.array([0, 0, 1]), np.zeros(3, dtype=int), ("ant", "bee"), ("rome",))
+    >>> from equipoise.balance.covariates import read_known
+    >>> (colour,) = read_known({"colour": ["red", "blue", "red"]}, 3)
+    >>> cross_covariates([colour], groups, np.array([1.0, 3.0, 1.0])).head(2)
+      environment covariate label value  before  after
+    0        rome    colour   ant  blue     0.5   0.75
+    1        rome    colour   ant   red     0.5   0.25
     """
-    crossed = known or [_strongest_coordinate(z, information)]
-    frames = [_cross(covariate, groups, weights) for covariate in crossed]
+    frames = [_cross(covariate, groups, weights) for covariate in covariates]
     return pd.concat(frames, ignore_index=True)
 
 
-def _strongest_coordinate(z: Floats, information: pd.DataFrame) -> KnownCovariate:
-    rows = information[
-        (information["kind"] == "coordinate") & (information["environment"] == POOLED)
-    ]
-    place = int(np.argmax(rows["before"].to_numpy()))
-    codes, cuts = code_quantiles(standardize(z)[:, place], 8)
-    names = tuple(f"{low:.2f} … {high:.2f}" for low, high in pairwise(cuts))
-    return KnownCovariate(f"z{place + 1}", codes, names)
+def choose_crossed(
+    z: Floats, features: Mapping[str, Floats], worst: pd.DataFrame, information: pd.DataFrame
+) -> list[KnownCovariate]:
+    """What to show where no covariate is known, in eighths of its values.
+
+    The feature that balancing evens out most, if it was uneven; else the coordinate of z that
+    tells most about the label.
+    """
+    evened = worst[(worst["kind"] == "feature") & (worst["environment"] == POOLED)]
+    drop = (evened["mean_smd_before"] - evened["mean_smd_after"]).to_numpy()
+    if len(drop) and drop.max() > THRESHOLD:
+        name = str(evened["covariate"].iloc[int(np.argmax(drop))])
+        return [_cut(name, features[name])]
+    told = information[information["kind"] == "coordinate"]
+    told = told[told["environment"] == POOLED]["before"].to_numpy()
+    place = int(np.argmax(told))
+    return [_cut(f"z{place + 1}", standardize(z)[:, place])]
+
+
+def _cut(name: str, values: Floats) -> KnownCovariate:
+    points = np.unique(values)
+    if len(points) <= 8:
+        codes = np.searchsorted(points, values).astype(np.int64)
+        return KnownCovariate(name, codes, tuple(f"{point:g}" for point in points))
+    codes, cuts = code_quantiles(values, 8)
+    return KnownCovariate(name, codes, tuple(f"{a:.2f} … {b:.2f}" for a, b in pairwise(cuts)))
 
 
 def _cross(covariate: KnownCovariate, groups: Groups, weights: Floats) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from equipoise.balance.covariates import (
     list_covariates,
     read_known,
 )
-from equipoise.balance.cross_covariates import cross_covariates
+from equipoise.balance.cross_covariates import choose_crossed, cross_covariates
 from equipoise.balance.frequencies import balanced_frequencies
 from equipoise.balance.gain import Gain
 from equipoise.balance.groups import Groups
@@ -30,7 +30,7 @@ from equipoise.balance.information import tabulate_information
 from equipoise.balance.matches import Matches
 from equipoise.balance.overlap import measure_overlap
 from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
-from equipoise.balance.verdict import Verdict, decide_verdict, measure_dependence
+from equipoise.balance.verdict import Verdict, decide_verdict, find_evened, measure_dependence
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,7 +49,8 @@ class BalanceDiagnostics:
     information : `tabulate_information`: environment, variable, kind, before, after (nats)
     overlap, histograms : `measure_overlap`
     cross : label × covariate: environment, covariate, value, label, before, after (shares of the
-        label), for every known covariate, else for the coordinate of z that tells most
+        label), for every known covariate, else for the feature that balancing evens out most,
+        else for the coordinate of z that tells most
     use, reuse, distances : `tabulate_use`, `tabulate_reuse`, `tabulate_distances`
     by_caliper, by_n_matches : `trace_calipers`, `trace_numbers`
     gain : what a plain classifier loses without the dependence, where examples were given
@@ -88,13 +89,15 @@ def diagnose_balance(
     *,
     n_matches: int | None = None,
     known: Mapping[str, Any] | pd.DataFrame | None = None,
+    features: Mapping[str, Floats] | None = None,
     gain: Gain | None = None,
     seed: int = 0,
 ) -> BalanceDiagnostics:
     """Compare the labels' z, scores and known covariates before and after matching.
 
     z [N, n] should be free of the label (`label_free_z`): a z that was encoded with its own
-    label is shifted by it. `n_matches` is a, by default m − 1.
+    label is shifted by it. `n_matches` is a, by default m − 1. `known` are covariates by name,
+    `features` the columns of a table, where the examples are rows of one.
 
     >>> rng = np.random.default_rng(0)
     >>> labels, environments = rng.integers(2, size=400), rng.integers(2, size=400)
@@ -124,9 +127,9 @@ def diagnose_balance(
     anchors = draw_anchors(n, seed)
     if len(anchors) < n:
         notes.append(f"curves and distances are of {len(anchors):,} anchors of {n:,}")
-    table = tabulate_balance(
-        list_covariates(z, scores, covariates, groups.label_names), groups, weights, (first, second)
-    )
+    columns = list_covariates(z, scores, covariates, features or {}, groups.label_names)
+    table = tabulate_balance(columns, groups, weights, (first, second))
+    worst = find_worst_pairs(table)
     information = tabulate_information(z, scores, covariates, groups, weights, seed=seed)
     overlap = measure_overlap(log_scores, groups, weights, first, second)
     use = tabulate_use(matches, groups, weights)
@@ -142,6 +145,7 @@ def diagnose_balance(
         overlap=overlap.table,
         use=use,
         information=information,
+        evened=find_evened(worst),
         by_caliper=by_caliper,
         by_n_matches=by_n_matches,
     )
@@ -152,11 +156,13 @@ def diagnose_balance(
         n_matches=a,
         metric=matches.metric,
         table=table,
-        worst=find_worst_pairs(table),
+        worst=worst,
         information=information,
         overlap=overlap.table,
         histograms=overlap.histograms,
-        cross=cross_covariates(z, covariates, information, groups, weights),
+        cross=cross_covariates(
+            covariates or choose_crossed(z, features or {}, worst, information), groups, weights
+        ),
         use=use,
         reuse=tabulate_reuse(weights),
         distances=tabulate_distances(matches, groups, anchors),

@@ -63,7 +63,7 @@ def _show_differences(worst: pd.DataFrame) -> str:
             f"{before.smd_before:<6.2f}{_cut(before.pair_before, 14):<15}"
             f"{after.smd_after:<6.2f}{_cut(after.pair_after, 14)}"
         )
-    coordinates = within[within["kind"].isin(["known", "z"])]
+    coordinates = within[within["kind"].isin(["known", "feature", "z"])]
     listed = coordinates.groupby("covariate", observed=True, sort=False)[
         ["mean_smd_before", "mean_smd_after"]
     ].mean()
@@ -77,6 +77,7 @@ def _show_differences(worst: pd.DataFrame) -> str:
 
 _KINDS = {
     "known": "known covariates",
+    "feature": "features",
     "z": "z",
     "square": "squares of z",
     "product": "products of z",

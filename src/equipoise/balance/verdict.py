@@ -107,6 +107,7 @@ def decide_verdict(
     overlap: pd.DataFrame,
     use: pd.DataFrame,
     information: pd.DataFrame,
+    evened: pd.DataFrame,
     by_caliper: pd.DataFrame,
     by_n_matches: pd.DataFrame,
 ) -> Verdict:
@@ -114,6 +115,7 @@ def decide_verdict(
     level = _choose_level(dependence, gain)
     findings = [_tell_before(dependence), _tell_after(dependence, level)]
     findings += _tell_known(information)
+    findings += _tell_features(evened)
     if gain is not None:
         findings.append(_tell_gain(gain))
     advice: list[str] = []
@@ -122,16 +124,15 @@ def decide_verdict(
             advice += _advise_matches(by_n_matches, n_matches, n_labels)
             advice += _advise_caliper(by_caliper)
             advice += _advise_overlap(overlap)
-            if latent_dim > 1 and level == "left":
+            if latent_dim > 1:
                 advice.append(
                     f"Try a smaller latent size (latent_dim, now {latent_dim}): the less room z "
                     "has, the less of the label's own content it takes in."
                 )
-            if n_environments < 3:
-                advice.append(
-                    f"Add environments if you can: with {n_environments}, little tells what "
-                    "changes between them from what does not."
-                )
+            advice.append(
+                f"Add environments if you can (there are {n_environments}): the more differently "
+                "Z goes with the label in them, the better it can be told apart."
+            )
         advice += _advise_size(use)
         if level == "removed":
             advice.append(
@@ -215,6 +216,41 @@ def _tell_known(information: pd.DataFrame) -> list[str]:
         f"the label before, and tells {_percent(row.after / row.label_entropy)} after."
         for row in known.itertuples()
     ]
+
+
+def find_evened(worst: pd.DataFrame) -> pd.DataFrame:
+    """Mean |SMD| of each feature within environments, before and after, largest drop first."""
+    within = worst[(worst["kind"] == "feature") & (worst["environment"] != POOLED)]
+    means = within.groupby("covariate", observed=True, sort=False)[
+        ["mean_smd_before", "mean_smd_after"]
+    ].mean()
+    means.columns = ["before", "after"]
+    drop = (means["before"] - means["after"]).sort_values(ascending=False, kind="stable")
+    return means.loc[drop.index].reset_index()
+
+
+def _tell_features(evened: pd.DataFrame) -> list[str]:
+    """Name the columns of a table that balanced batches even out, and those they leave."""
+    gone = evened[(evened["before"] > 0.25) & (evened["after"] < 0.5 * evened["before"])]
+    left = evened[(evened["after"] > 0.25) & ~evened.index.isin(gone.index)]
+    left = left.sort_values("after", ascending=False, kind="stable")
+    told = []
+    if len(gone):
+        told.append(f"Evened out between the labels: {_list_features(gone)}.")
+    if len(left):
+        told.append(
+            f"Still different, and so left for a model to learn from: {_list_features(left)}."
+        )
+    return told
+
+
+def _list_features(rows: pd.DataFrame, at_most: int = 4) -> str:
+    named = [
+        f"{row.covariate} ({row.before:.2f} → {row.after:.2f} SD)"
+        for row in rows.head(at_most).itertuples()
+    ]
+    more = f" and {len(rows) - at_most} more" if len(rows) > at_most else ""
+    return ", ".join(named) + more
 
 
 def _tell_gain(gain: Gain) -> str:
