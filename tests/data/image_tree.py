@@ -6,6 +6,7 @@ mostly does not. So a model that reads the background fails there.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from colorsys import hsv_to_rgb
 from pathlib import Path
@@ -67,3 +68,14 @@ def draw_picture(
     grey = np.full(3, rng.uniform(0.0, 0.2))
     pixels = np.where(mask[..., None], grey, color) * 255 + rng.normal(0, 6, size=(size, size, 3))
     return pixels.clip(0, 255).round().astype(np.uint8)
+
+
+def write_broken_images(folder: Path) -> tuple[str, ...]:
+    """Put a JPEG that was cut off, a text called an image and an empty file into a folder."""
+    whole = io.BytesIO()
+    Image.effect_noise((64, 64), 50).convert("RGB").save(whole, "JPEG")
+    content = whole.getvalue()
+    (folder / "cut.jpg").write_bytes(content[: 3 * len(content) // 4])
+    (folder / "text.jpg").write_text("not a picture at all")
+    (folder / "empty.png").write_bytes(b"")
+    return "cut.jpg", "text.jpg", "empty.png"

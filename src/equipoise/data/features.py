@@ -27,6 +27,8 @@ from equipoise.progress import track
 
 Ints = NDArray[np.int64]
 
+KEEP_AFTER = 512  # examples: what an interruption may cost
+
 
 class FeatureEnvironments(EnvironmentDataset):
     """The examples of another dataset as a backbone's feature vectors, read from a cache."""
@@ -62,7 +64,7 @@ def compute_features(
         places is taken; or a name, see `load_backbone`. It runs in evaluation mode
     cache : directory of features; by default $EQUIPOISE_CACHE or the user's cache
 
-    A finished batch is kept, so that an interrupted call goes on where it stopped.
+    What is computed is kept as it goes, so that an interrupted call goes on where it stopped.
 
     >>> import tempfile
     >>> from equipoise.data import ArrayEnvironments
@@ -160,8 +162,12 @@ def _compute_into(
         missing = np.flatnonzero(store.find(digests) < 0)
         first = {digests[i]: int(i) for i in reversed(missing)}  # equal examples once
         wanted = np.array(sorted(first.values()), dtype=np.int64)
+        block = batch_size * max(1, KEEP_AFTER // batch_size)
         with track(len(wanted), "computing features", enabled=verbose) as tracker:
-            for start in range(0, len(wanted), batch_size):
-                rows = wanted[start : start + batch_size]
-                store.add([digests[i] for i in rows], run(dataset, rows))
-                tracker.reach(start + len(rows))
+            for start in range(0, len(wanted), block):
+                kept = list[NDArray[np.float32]]()
+                for first_row in range(start, min(start + block, len(wanted)), batch_size):
+                    rows = wanted[first_row : min(first_row + batch_size, start + block)]
+                    kept.append(run(dataset, rows))
+                    tracker.reach(first_row + len(rows))
+                store.add([digests[i] for i in wanted[start : start + block]], np.concatenate(kept))

@@ -55,10 +55,11 @@ def read_table(
         raise ValueError(
             f"{path} has no columns besides {label!r} and {environment!r}: features are missing"
         )
-    x = np.stack([_read_numbers(path, table[name], name) for name in features], axis=1)
     labels = _read_names(path, table[label], label)
     _check_classes(path, labels, label)
-    data = TableEnvironments(x, labels, _read_names(path, table[environment], environment))
+    sites = _read_names(path, table[environment], environment)
+    x = np.stack([_read_numbers(path, table[name], name) for name in features], axis=1)
+    data = TableEnvironments(x, labels, sites)
     data.feature_names = tuple(features)
     return data
 
@@ -72,18 +73,22 @@ def read_arrays(
 ) -> ArrayEnvironments:
     """Read an .npz file: examples `x` [N, …], and their labels `y` and environments."""
     path = Path(path)
-    try:
-        with np.load(path) as arrays:
-            names = list(arrays)
-            features = _choose_name(path, "features", features, FEATURES, names)
-            label = _choose_name(path, "label", label, LABELS, names)
-            environment = _choose_name(path, "environment", environment, ENVIRONMENTS, names)
-            x, y, sites = arrays[features], arrays[label], arrays[environment]
-    except (OSError, EOFError, BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+    arrays = _load_arrays(path)
+    features = _choose_name(path, "features", features, FEATURES, arrays)
+    label = _choose_name(path, "label", label, LABELS, arrays)
+    environment = _choose_name(path, "environment", environment, ENVIRONMENTS, arrays)
+    x, y, sites = arrays[features], arrays[label], arrays[environment]
     labels = check_column(f"{label!r} of {path}", y)
     _check_classes(path, labels, label)
     return ArrayEnvironments(x, labels, check_column(f"{environment!r} of {path}", sites))
+
+
+def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read as arrays: {error}") from error
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -115,7 +120,7 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
     values = np.asarray(numbers.astype(float), dtype=np.float64)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
-        first = column.iloc[wrong[0]]
+        first = column.iloc[wrong[:1]].tolist()[0]
         seen = "nothing" if pd.isna(first) else repr(first)
         more = f" ({len(wrong)} rows like it)" if len(wrong) > 1 else ""
         raise ValueError(
@@ -131,8 +136,9 @@ def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
         is_number = pd.to_numeric(pd.Series(values), errors="coerce").notna().to_numpy()
         if is_number.any() and not is_number.all():
             row = int(np.flatnonzero(~is_number)[0])
+            text = str(values[row])
             warnings.warn(
-                f"column {name!r} of {path} mixes numbers and text, first {values[row]!r} in row "
+                f"column {name!r} of {path} mixes numbers and text, first {text!r} in row "
                 f"{row + 1}: all are taken as text",
                 stacklevel=4,
             )

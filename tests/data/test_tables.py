@@ -1,0 +1,185 @@
+"""Tables and arrays on disk become environments, or the row at fault is named."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equipoise.benchmark import as_environments
+from equipoise.data import load_dataset, open_dataset, save_dataset
+
+PATIENTS = pd.DataFrame(
+    {
+        "age": [40, 50, 60, 70],
+        "weight": [70.5, 80.0, 60.0, 90.5],
+        "smokes": [True, False, True, False],
+        "ill": ["yes", "no", "no", "yes"],
+        "hospital": ["north", "north", "south", "south"],
+    }
+)
+COLUMNS = {"label": "ill", "environment": "hospital"}
+
+
+def write(table, path):
+    table.to_csv(path, index=False) if path.suffix == ".csv" else table.to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_gives_its_rows_with_labels_and_environments(tmp_path, suffix):
+    data = open_dataset(write(PATIENTS, tmp_path / f"p{suffix}"), **COLUMNS)
+    assert data.feature_names == ("age", "weight", "smokes")
+    assert data.fetch(np.arange(2)).tolist() == [[40, 70.5, 1], [50, 80, 0]]
+    assert [data.label_names[y] for y in data.labels] == PATIENTS.ill.tolist()
+    assert [data.environment_names[e] for e in data.environments] == PATIENTS.hospital.tolist()
+
+
+def test_chosen_columns_alone_become_features(tmp_path):
+    path = write(PATIENTS.assign(name=list("abcd")), tmp_path / "p.csv")
+    assert open_dataset(path, features=["weight"], **COLUMNS).input_shape == (1,)
+    assert open_dataset(path, features="age", **COLUMNS).feature_names == ("age",)
+
+
+def test_the_usual_names_need_not_be_said(tmp_path):
+    renamed = PATIENTS.rename(columns={"ill": "label", "hospital": "environment"})
+    path = write(renamed, tmp_path / "p.csv")
+    assert open_dataset(path).label_names == ("no", "yes")
+    assert as_environments(str(path)).n_environments == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {}, "has no 'label'; say which of age, weight"),
+        ({}, {"label": "ill"}, "has no 'environment'"),
+        ({}, {**COLUMNS, "label": "il"}, "Did you mean 'ill'"),
+        ({}, {**COLUMNS, "features": ["agee"]}, "Did you mean 'age'"),
+        ({}, {"label": "weight", "environment": "hospital"}, "fractions such as 70.5"),
+        ({"age": [40, "old", 60, "young"]}, COLUMNS, r"row 2 holds 'old' \(2 rows like it\)"),
+        ({"age": [40, None, 60, 70]}, COLUMNS, "'age' .* row 2 holds nothing"),
+        ({"age": [40, np.inf, 60, 70]}, COLUMNS, "row 2 holds inf"),
+        ({"ill": ["yes", None, "no", "no"]}, COLUMNS, "column 'ill' .* missing values"),
+        ({"hospital": ["n", "s", None, "s"]}, COLUMNS, "column 'hospital' .* missing values"),
+    ],
+)
+def test_what_is_wrong_in_a_table_is_named(tmp_path, change, options, message):
+    path = write(PATIENTS.assign(**change), tmp_path / "p.csv")
+    with pytest.raises(ValueError, match=message):
+        open_dataset(path, **options)
+
+
+def test_labels_that_mix_numbers_and_text_are_text_and_said(tmp_path):
+    path = write(PATIENTS.assign(ill=[1, 2, "two", 1]), tmp_path / "p.csv")
+    with pytest.warns(UserWarning, match="mixes numbers and text, first 'two' in row 3"):
+        assert open_dataset(path, **COLUMNS).label_names == ("1", "2", "two")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("p.csv", b"", "cannot be read as a table"),
+        ("p.csv", b"label,environment\n", "has no rows"),
+        ("p.csv", b"label,environment\n0,0\n", "features are missing"),
+        ("p.parquet", b"damaged", "cannot be read as a table"),
+        ("p.npz", b"damaged", "cannot be read"),
+        ("p.xlsx", b"", "unknown kind of data '.xlsx'"),
+    ],
+)
+def test_an_unreadable_file_is_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        open_dataset(tmp_path / name)
+
+
+def test_arrays_of_an_npz_are_examples_labels_and_environments(tmp_path):
+    x = np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)
+    np.savez(tmp_path / "a.npz", x=x, y=["cat", "dog"], environment=[3, 4], other=[1])
+    data = open_dataset(tmp_path / "a.npz")
+    assert data.input_shape == (3, 2, 2)
+    assert float(data.fetch(np.array([1])).max()) == np.float32(23 / 255)
+    assert data.environment_names == ("3", "4")
+    with pytest.raises(ValueError, match="aligned"):
+        open_dataset(tmp_path / "a.npz", label="other")
+    with pytest.raises(ValueError, match="features names"):
+        open_dataset(tmp_path / "a.npz", features=["x", "y"])
+    assert open_dataset(tmp_path / "a.npz", features="x", environment="y").n_environments == 2
+
+
+def test_a_path_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(ValueError, match="there is no data at"):
+        open_dataset(tmp_path / "nothing.csv")
+
+
+def test_a_path_takes_names_of_columns_only(tmp_path):
+    path = write(PATIENTS, tmp_path / "p.csv")
+    assert len(as_environments(path, "ill", "hospital")) == 4
+    with pytest.raises(ValueError, match="names of its columns, got list"):
+        as_environments(path, [0, 1, 0, 1], "hospital")
+
+
+class TestSaved:
+    """A dataset saved as a directory is the same dataset."""
+
+    @pytest.fixture
+    def table(self, tmp_path):
+        # Text that looks like nothing, or like numbers.
+        named = PATIENTS.assign(
+            ill=["NA", "null", "null", "NA"], hospital=["007", "007", "08", "08"]
+        )
+        return open_dataset(write(named, tmp_path / "p.parquet"), **COLUMNS)
+
+    def test_names_numbers_and_origin_come_back(self, table, tmp_path):
+        saved = save_dataset(table, tmp_path / "saved", made_from={"data": "p.parquet"})
+        for data in (saved, open_dataset(tmp_path / "saved"), load_dataset(tmp_path / "saved")):
+            assert data.label_names == table.label_names == ("NA", "null")
+            assert data.environment_names == table.environment_names == ("007", "08")
+            assert data.labels.tolist() == table.labels.tolist()
+            assert data.environments.tolist() == table.environments.tolist()
+            assert data.fetch(np.arange(4)).tolist() == table.fetch(np.arange(4)).tolist()
+            assert data.made_from == {"data": "p.parquet"}
+
+    def test_the_same_again_stays_and_another_is_refused(self, table, tmp_path):
+        save_dataset(table, tmp_path / "saved")
+        before = (tmp_path / "saved" / "x.npy").stat().st_mtime_ns
+        save_dataset(table, tmp_path / "saved")
+        assert (tmp_path / "saved" / "x.npy").stat().st_mtime_ns == before
+        with pytest.raises(ValueError, match="holds another dataset"):
+            save_dataset(table.subset([0, 1]), tmp_path / "saved")
+
+    def test_one_that_was_interrupted_is_no_dataset_and_is_written_again(self, table, tmp_path):
+        save_dataset(table, tmp_path / "saved")
+        (tmp_path / "saved" / "dataset.json").unlink()
+        assert len(save_dataset(table.subset([0, 1]), tmp_path / "saved")) == 2
+
+    def test_a_directory_or_file_of_something_else_is_left_alone(self, table, tmp_path):
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+        with pytest.raises(ValueError, match="not empty and holds no dataset"):
+            save_dataset(table, tmp_path / "mine")
+        with pytest.raises(ValueError, match="is a file"):
+            save_dataset(table, tmp_path / "mine" / "thesis.tex")
+
+    @pytest.mark.parametrize(
+        ("file", "content", "message"),
+        [
+            ("dataset.json", "{", "cannot be opened as a dataset"),
+            ("dataset.json", '{"format": "other"}', "no dataset of equipoise"),
+            ("dataset.json", '{"format": "equipoise dataset", "version": 9}', "its version is 9"),
+            ("examples.csv", "example,label,environment\n0,bird,007\n", "names 'bird'"),
+            ("examples.csv", "example,label,environment\n0,NA,007\n", "damaged: x.npy"),
+            ("x.npy", "damaged", "x.npy cannot be read"),
+        ],
+    )
+    def test_what_is_damaged_is_named(self, table, tmp_path, file, content, message):
+        save_dataset(table, tmp_path / "saved")
+        (tmp_path / "saved" / file).write_text(content)
+        with pytest.raises(ValueError, match=message):
+            open_dataset(tmp_path / "saved")
+
+    def test_it_takes_no_columns(self, table, tmp_path):
+        save_dataset(table, tmp_path / "saved")
+        with pytest.raises(ValueError, match="name columns of a table"):
+            open_dataset(tmp_path / "saved", label="ill")
+
+    def test_the_true_covariate_comes_along(self, spurious, tmp_path):
+        saved = save_dataset(spurious, tmp_path / "saved")
+        assert saved.covariate.tolist() == spurious.covariate.tolist()
