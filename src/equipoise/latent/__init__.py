@@ -5,6 +5,11 @@ from equipoise.latent.identifiability import Identifiability, examine_identifiab
 from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
 from equipoise.latent.networks import MLPDecoder, MLPEncoder
 from equipoise.latent.priors import DiagonalGaussian, FixedVarianceGaussian, PriorFamily, get_prior
+from equipoise.latent.residual import (
+    ResidualDecoder,
+    ResidualEncoder,
+    start_from_components,
+)
 from equipoise.latent.scores import label_free_z, log_scores
 
 __all__ = [
@@ -17,10 +22,13 @@ __all__ = [
     "MLPDecoder",
     "MLPEncoder",
     "PriorFamily",
+    "ResidualDecoder",
+    "ResidualEncoder",
     "choose_latent_dim",
     "examine_identifiability",
     "fit_model",
     "get_prior",
     "label_free_z",
     "log_scores",
+    "start_from_components",
 ]

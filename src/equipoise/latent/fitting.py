@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import warnings
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.choices import check_choice
 from equipoise.data.sources import Source
 from equipoise.denormals import flush_denormals
 from equipoise.files import load_state, save_state
@@ -26,6 +28,7 @@ Ints = NDArray[np.int64]
 # for the many pixels of an image, a handful of features is not worth a latent dimension.
 FEATURE_NOISE = 0.3
 LARGEST_PIXEL = 20.0
+SCHEDULES = ("constant", "cosine")
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class FitSettings:
 
     The prior's few parameters need larger steps than the networks' millions: `prior_lr`.
     The KL term is phased in over `warm_up` steps, so that z is used before it is paid for.
+    `feature_noise` is the deviation of p(x|z,y) for feature vectors, as a share of each
+    feature's own. `schedule` is "constant", or "cosine" for rates that fall to 0 at `max_steps`.
     """
 
     max_steps: int = 600
@@ -45,6 +50,13 @@ class FitSettings:
     patience: int = 4
     validation: float = 0.1
     seed: int = 0
+    feature_noise: float = FEATURE_NOISE
+    schedule: str = "constant"
+
+    def __post_init__(self) -> None:
+        check_choice("schedule", self.schedule, SCHEDULES)
+        if not self.feature_noise > 0:
+            raise ValueError(f"feature_noise must be above 0, got {self.feature_noise}")
 
 
 @dataclass(frozen=True)
@@ -145,8 +157,9 @@ class _Fit:
         if len(s.input_shape) == 1:
             x = self._fetch(np.sort(torch.cat(self.members).numpy()))[0].double()
             deviation, model.x_shift = torch.std_mean(x, dim=0, correction=0)
+            noise = self.settings.feature_noise
             constant = deviation <= 1e-12 * (1.0 + model.x_shift.abs())
-            model.x_scale = torch.where(constant, 0.0, 1.0 / (FEATURE_NOISE * deviation))
+            model.x_scale = torch.where(constant, 0.0, 1.0 / (noise * deviation))
         else:
             largest = float(self._fetch(self.validation[:256])[0].abs().max())
             if largest > LARGEST_PIXEL:
@@ -182,10 +195,19 @@ class _Fit:
                 f"the ELBO is {float(loss.detach())} at step {self.n_steps}: check X for huge "
                 f"values, or lower lr (now {self.settings.lr})"
             )
+        self._set_rates()
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.n_steps += 1
+
+    def _set_rates(self) -> None:
+        """A function of the step alone, so that a checkpoint need not hold it."""
+        if self.settings.schedule == "cosine":
+            share = 0.5 * (1.0 + math.cos(math.pi * self.n_steps / self.settings.max_steps))
+            rates = (self.settings.lr, self.settings.prior_lr)
+            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+                group["lr"] = share * rate
 
     @torch.no_grad()
     def evaluate(self) -> None:

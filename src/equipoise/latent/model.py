@@ -137,7 +137,7 @@ class LatentCovariateModel(nn.Module):
 
     def encode(self, x: Tensor, y: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of q(z|x,y,e), each [B, n]."""
-        mean, log_variance = self.encoder(self.standardize(x), y, e)
+        mean, log_variance = self.encoder(self.standardize(x), y, e)[:2]
         return mean, log_variance
 
     def encode_hypotheses(self, x: Tensor, e: Tensor) -> Tensor:
@@ -158,11 +158,15 @@ class LatentCovariateModel(nn.Module):
         self, x: Tensor, y: Tensor, e: Tensor, noise: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Reconstruction error and KL divergence [B] each; their sum is −ELBO up to a constant."""
-        mean, log_variance = self.encode(x, y, e)
-        z = mean + noise * (0.5 * log_variance).exp()
+        mean, log_variance, *below = self.encoder(self.standardize(x), y, e)
+        if below:
+            z, log_marginal, dependence = _draw_dependent(mean, log_variance, below[0], noise)
+        else:
+            z, log_marginal = mean + noise * (0.5 * log_variance).exp(), log_variance
         missed = (self.decoder(z, y) - self.standardize(x)).flatten(1)
         reconstruction = 0.5 * missed.square().sum(-1)  # Gaussian noise of unit variance
-        return reconstruction, self.prior.divergence(mean, log_variance, y, e)
+        divergence = self.prior.divergence(mean, log_marginal, y, e)
+        return reconstruction, divergence + dependence if below else divergence
 
     def fit(
         self,
@@ -235,3 +239,20 @@ class LatentCovariateModel(nn.Module):
             f"{s.n_environments} environments, n = {s.latent_dim}, "
             f"k = {self.prior.statistics_per_dimension})"
         )
+
+
+def _draw_dependent(
+    mean: Tensor, log_variance: Tensor, below: Tensor, noise: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """z from a Gaussian with full covariance CCᵀ, its log marginal variances, its dependence.
+
+    C has exp(log_variance / 2) on its diagonal and `below` under it. The prior has independent
+    components, so KL(q‖p) is that of q's marginals plus the dependence among them.
+    """
+    n = mean.shape[-1]
+    rows, columns = torch.tril_indices(n, n, -1, device=mean.device)
+    factor = torch.diag_embed((0.5 * log_variance).exp())
+    factor[:, rows, columns] = below
+    z = mean + (factor @ noise[..., None])[..., 0]
+    log_marginal = factor.square().sum(-1).log()
+    return z, log_marginal, 0.5 * (log_marginal - log_variance).sum(-1)

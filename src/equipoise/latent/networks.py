@@ -11,9 +11,13 @@ from torch import Tensor, nn
 
 
 class Encoder(Protocol):
-    """What an own encoder must answer: (x, y, e) -> mean and log-variance of z, each [B, n]."""
+    """What an own encoder must answer: (x, y, e) -> mean and log-variance of z, each [B, n].
 
-    def __call__(self, x: Tensor, y: Tensor, e: Tensor) -> tuple[Tensor, Tensor]: ...
+    A third tensor [B, n(n−1)/2] makes q(z|x,y,e) a Gaussian with full covariance CCᵀ: its
+    entries stand below the diagonal of C, row by row, whose diagonal is exp(log-variance / 2).
+    """
+
+    def __call__(self, x: Tensor, y: Tensor, e: Tensor) -> tuple[Tensor, ...]: ...
 
 
 class Decoder(Protocol):

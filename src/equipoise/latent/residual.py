@@ -1,0 +1,178 @@
+"""Perceptrons beside a linear map, for feature vectors whose latents are to be told exactly.
+
+They start as the principal components of the data, which no fold or twist has to be unlearnt
+from, and their q(z | x, y, e) may have every covariance: a posterior without them prefers
+latents whose effects on x are orthogonal, whatever the prior says.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from equipoise.latent.model import LatentCovariateModel
+
+START_SPREAD = 2.0  # deviation of the first z; priors have 1 and means that differ
+START_LOG_VARIANCE = -3.0  # of the first q(z | x, y, e)
+
+
+class _LabelledMaps(nn.Module):
+    """A linear map plus a perceptron: one pair for all labels, or one for every label.
+
+    Shared, the perceptron is told the label beside its input; the linear map is not.
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_told: int,
+        n_linear: int,
+        n_outputs: int,
+        n_labels: int,
+        hidden: tuple[int, ...],
+        per_label: bool,
+    ) -> None:
+        super().__init__()
+        self.n_labels, self.per_label = n_labels, per_label
+        width_in = n_inputs + n_told + (0 if per_label else n_labels)
+        copies = n_labels if per_label else 1
+        self.linear = nn.ModuleList(nn.Linear(n_inputs, n_linear) for _ in range(copies))
+        self.bent = nn.ModuleList(
+            _make_perceptron(width_in, hidden, n_outputs) for _ in range(copies)
+        )
+
+    def forward(self, inputs: Tensor, told: Tensor, y: Tensor) -> Tensor:
+        """Outputs [B, n_outputs]; the linear map adds to the first `n_linear` of them."""
+        if not self.per_label:
+            told = torch.cat([told, one_hot(y, self.n_labels).to(inputs.dtype)], dim=1)
+            return self._run_copy(0, inputs, told)
+        pieces, rows = [], []
+        for label in range(self.n_labels):
+            members = (y == label).nonzero()[:, 0]
+            rows.append(members)
+            pieces.append(self._run_copy(label, inputs[members], told[members]))
+        return torch.cat(pieces)[torch.cat(rows).argsort()]
+
+    def _run_copy(self, copy: int, inputs: Tensor, told: Tensor) -> Tensor:
+        straight: Tensor = self.linear[copy](inputs)
+        bent: Tensor = self.bent[copy](torch.cat([inputs, told], dim=1))
+        return nn.functional.pad(straight, (0, bent.shape[1] - straight.shape[1])) + bent
+
+
+class ResidualEncoder(nn.Module):
+    """q(z | x, y, e): Gaussian with full covariance, its mean linear in x plus a perceptron.
+
+    `per_label` gives every label a network of its own. `feature_noise` must be that of the
+    fit: inputs arrive in units of it.
+
+    >>> encoder = ResidualEncoder(8, 2, 3, latent_dim=5)
+    >>> y = torch.tensor([0, 1])
+    >>> [tuple(part.shape) for part in encoder(torch.zeros(2, 8), y, y)]
+    [(2, 5), (2, 5), (2, 10)]
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_labels: int,
+        n_environments: int,
+        latent_dim: int,
+        *,
+        hidden: tuple[int, ...] = (128, 128),
+        per_label: bool = False,
+        feature_noise: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.n_environments, self.latent_dim = n_environments, latent_dim
+        self.feature_noise = feature_noise
+        n_outputs = 2 * latent_dim + latent_dim * (latent_dim - 1) // 2
+        self.maps = _LabelledMaps(
+            n_features, n_environments, latent_dim, n_outputs, n_labels, hidden, per_label
+        )
+        with torch.no_grad():
+            for network in self.maps.bent:
+                network[-1].bias[latent_dim : 2 * latent_dim] = START_LOG_VARIANCE  # type: ignore
+
+    def forward(self, x: Tensor, y: Tensor, e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        told = one_hot(e, self.n_environments).to(x.dtype)
+        outputs: Tensor = self.maps(self.feature_noise * x, told, y)
+        n = self.latent_dim
+        return outputs[:, :n], outputs[:, n : 2 * n], outputs[:, 2 * n :]
+
+
+class ResidualDecoder(nn.Module):
+    """p(x | z, y): its mean linear in z plus a perceptron; see `ResidualEncoder`.
+
+    >>> ResidualDecoder(8, 2, latent_dim=5)(torch.zeros(3, 5), torch.tensor([0, 1, 1])).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_labels: int,
+        latent_dim: int,
+        *,
+        hidden: tuple[int, ...] = (128, 128),
+        per_label: bool = False,
+        feature_noise: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.feature_noise = feature_noise
+        self.maps = _LabelledMaps(
+            latent_dim, 0, n_features, n_features, n_labels, hidden, per_label
+        )
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        x: Tensor = self.maps(z, z[:, :0], y)
+        return x / self.feature_noise
+
+
+@torch.no_grad()
+def start_from_components(model: LatentCovariateModel, x: Tensor, labels: Tensor) -> None:
+    """Set the linear maps of a residual model to the principal components within labels.
+
+    x [N, features] is standardised here as the fit will do; a network that all labels share
+    gets the components of all examples, each about the mean of its label.
+    """
+    encoder, decoder = model.encoder, model.decoder
+    if not isinstance(encoder, ResidualEncoder) or not isinstance(decoder, ResidualDecoder):
+        raise TypeError(
+            "start_from_components needs a model with ResidualEncoder and ResidualDecoder, got "
+            f"{type(encoder).__name__} and {type(decoder).__name__}"
+        )
+    x = x.double()
+    deviation = x.std(dim=0, correction=0)
+    x = (x - x.mean(dim=0)) / torch.where(deviation > 0, deviation, 1.0)
+    groups = [labels == label for label in range(model.settings.n_labels)]
+    means = [x[members].mean(dim=0) for members in groups]
+    centred = x.clone()
+    for members, mean in zip(groups, means, strict=True):
+        centred[members] -= mean
+    per_label = encoder.maps.per_label
+    for copy in range(len(encoder.maps.linear)):
+        own = centred[groups[copy]] if per_label else centred
+        origin = means[copy] if per_label else torch.zeros_like(means[0])
+        _, spread, directions = torch.linalg.svd(own, full_matrices=False)
+        n = encoder.latent_dim
+        scale = START_SPREAD * len(own) ** 0.5 / spread[:n, None]
+        into, out = encoder.maps.linear[copy], decoder.maps.linear[copy]
+        into.weight.copy_(directions[:n] * scale)  # type: ignore[operator]
+        into.bias.copy_(-(directions[:n] * scale) @ origin)  # type: ignore[operator]
+        out.weight.copy_((directions[:n] / scale).T)  # type: ignore[operator]
+        out.bias.copy_(origin)  # type: ignore[operator]
+
+
+def _make_perceptron(n_inputs: int, hidden: tuple[int, ...], n_outputs: int) -> nn.Sequential:
+    """Layers with leaky ReLU between; a quiet last one, so that the linear map comes first."""
+    widths = (n_inputs, *hidden)
+    layers: list[nn.Module] = []
+    for width_in, width_out in pairwise(widths):
+        layers += [nn.Linear(width_in, width_out), nn.LeakyReLU()]
+    last = nn.Linear(widths[-1], n_outputs)
+    with torch.no_grad():
+        last.weight.mul_(0.1)
+    return nn.Sequential(*layers, last)
