@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from equipoise.benchmark import RunSettings
 from equipoise.data import ArrayEnvironments
@@ -41,3 +43,36 @@ def make_settings(**changes: Any) -> RunSettings:
         "selections": ("train-domain", "test-domain"),
     }
     return RunSettings(**{**values, **changes})
+
+
+SWEEP_SETTINGS: dict[str, Any] = {
+    "steps": 12,
+    "checkpoint_every": 4,
+    "anchors_per_environment": 8,
+    "balancer": {"max_steps": 20, "n_nearest": 5},
+}
+"""Of a run in a sweep that takes a moment."""
+
+
+def write_data(path: Path, **changes: Any) -> Path:
+    """`make_data` as a file, which any process can open."""
+    data = make_data(**changes)
+    names = np.array(data.environment_names)[data.environments]
+    x = data.fetch(np.arange(len(data))).numpy()
+    np.savez(path, x=x, y=data.labels, environment=names)
+    return path
+
+
+def write_sweep(path: Path, data: Path, **changes: Any) -> Path:
+    """Two algorithms × two samplings × three seeds: twelve runs."""
+    values: dict[str, Any] = {
+        "datasets": [str(data)],
+        "algorithms": ["ERM", "CORAL"],
+        "samplings": ["random", "balanced"],
+        "test_environments": ["south"],
+        "seeds": 3,
+        "profile": "quick",
+        "settings": SWEEP_SETTINGS,
+    }
+    path.write_text(yaml.safe_dump({**values, **changes}, sort_keys=False))
+    return path

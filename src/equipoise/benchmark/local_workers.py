@@ -16,12 +16,16 @@ Report = Callable[[int, int], None]  # position of the task, steps done
 
 
 class LocalWorkers:
-    """Carries out tasks in `n_workers` processes; a worker that dies costs its run only."""
+    """Carries out tasks in `n_workers` processes, which share the cores.
+
+    A worker that dies costs its run only, and another takes its place.
+    """
 
     def __init__(self, n_workers: int) -> None:
         if n_workers < 1:
             raise ValueError(f"workers must be at least 1, got {n_workers}")
         self.n_workers = n_workers
+        self.threads = count_threads(n_workers)
 
     def run(
         self, tasks: Sequence[SweepTask], report: Report

@@ -29,7 +29,7 @@ def parse_choices(choices: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"expected name=value, got {choice!r}")
         if name in _OPTIONS:
             raise ValueError(f"{name} cannot be set by name=value; it has an option of its own")
-        value = _parse_value(text)
+        value = parse_value(text)
         if name.startswith("balancer."):
             found["balancer"][name.removeprefix("balancer.")] = value
         elif name in _SETTINGS:
@@ -39,7 +39,7 @@ def parse_choices(choices: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _parse_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A number, true, false, null or a list as in JSON; anything else is a text."""
     try:
         return json.loads(text)

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+RECORDS_VERSION = 1
+
+
+class OtherVersion(ValueError):
+    """Written by a version of equipoise whose records have another form."""
+
+
+def check_version(found: Any) -> None:
+    """Raise `OtherVersion` unless records of this version can be read here."""
+    if found != RECORDS_VERSION:
+        raise OtherVersion(
+            f"its records are of version {found!r}, this equipoise reads version "
+            f"{RECORDS_VERSION}: read it with the equipoise that wrote it, or train again"
+        )
 
 
 @dataclass(frozen=True)
@@ -37,4 +52,11 @@ class Record:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Record:
         """A record from what `to_json` gave."""
+        known = {field.name for field in fields(cls)}
+        if known != set(values):
+            strange = sorted(known ^ set(values))
+            raise OtherVersion(
+                f"a record has other fields than those of this equipoise ({', '.join(strange)}): "
+                "read it with the equipoise that wrote it, or train again"
+            )
         return cls(**values)

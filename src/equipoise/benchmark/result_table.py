@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rich.markup import escape
@@ -127,13 +127,6 @@ class ResultTable:
             cells = [_write(cell, "[bold]{}[/bold]", "±") for cell in row.cells]
             table.add_row(*(escape(label) for label in row.labels), *cells)
         return table
-
-
-FORMATS: dict[str, Callable[[ResultTable], str]] = {
-    "markdown": ResultTable.to_markdown,
-    "latex": ResultTable.to_latex,
-    "csv": ResultTable.to_csv,
-}
 
 
 def mark_best(rows: Iterable[Row], *, together: int, by_column: bool) -> tuple[Row, ...]:

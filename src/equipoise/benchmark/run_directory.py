@@ -13,7 +13,7 @@ from typing import Any
 from equipoise.benchmark.checkpoints import Checkpoints, read_tensors, write_tensors
 from equipoise.benchmark.fingerprint import fingerprint_data
 from equipoise.benchmark.locks import Locked, hold_lock
-from equipoise.benchmark.records import Record
+from equipoise.benchmark.records import RECORDS_VERSION, OtherVersion, Record, check_version
 from equipoise.benchmark.result import RunResult
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
@@ -46,6 +46,7 @@ class RunDescription:
     def to_json(self) -> dict[str, Any]:
         """Plain values for `settings.json`."""
         return {
+            "version": RECORDS_VERSION,
             "settings": self.settings.to_json(),
             "data": self.data,
             "input_shape": list(self.input_shape),
@@ -56,6 +57,7 @@ class RunDescription:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RunDescription:
         """A description from what `to_json` gave."""
+        check_version(values.get("version", 1))  # the first version did not say which it was
         return cls(
             RunSettings.from_json(values["settings"]),
             values["data"],
@@ -119,6 +121,8 @@ class RunDirectory:
             raise ValueError(f"{self.path} holds no run: there is no settings.json")
         try:
             return RunDescription.from_json(json.loads(self.settings.read_text()))
+        except OtherVersion as error:
+            raise OtherVersion(f"{self.path}: {error}") from error
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{self.settings} is damaged ({error!r})") from error
 
@@ -168,6 +172,8 @@ class RunDirectory:
         try:
             lines = self.records.read_text().split("\n")[:-1]
             return [Record.from_json(json.loads(line)) for line in lines]
+        except OtherVersion as error:
+            raise OtherVersion(f"{self.records}: {error}") from error
         except (ValueError, TypeError) as error:
             raise ValueError(
                 f"{self.records} is damaged ({error!r}); delete it, and the same command makes it "

@@ -1,4 +1,4 @@
-"""Which checkpoint is *the* one: selection rules, each stating what data it needs."""
+"""Which run and checkpoint is *the* one: selection rules, each stating what data it needs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from equipoise.benchmark.records import Record
+from equipoise.benchmark.trials import FinishedRun, Judgement, Trial
 
 
 class Selection(ABC):
-    """A rule that picks one record of a run, and scores it so that runs can be compared."""
+    """A rule that chooses a checkpoint of a trial and scores it among other trials."""
+
+    @abstractmethod
+    def judge(self, trial: Trial) -> Judgement | None:
+        """The chosen record and its score; None if the trial lacks what the rule needs."""
+
+
+class CheckpointSelection(Selection):
+    """A rule for which the records of the run itself are enough."""
 
     @abstractmethod
     def select(self, records: Sequence[Record]) -> Record:
@@ -19,8 +28,13 @@ class Selection(ABC):
     def score(self, record: Record) -> float | None:
         """What a search over hyperparameters makes largest; None where the rule has no data."""
 
+    def judge(self, trial: Trial) -> Judgement | None:
+        record = self.select(trial.run.records)
+        score = self.score(record)
+        return None if score is None else Judgement(record, score)
 
-class TrainDomainSelection(Selection):
+
+class TrainDomainSelection(CheckpointSelection):
     """Best mean held-out accuracy of the training environments; needs no test data."""
 
     def select(self, records: Sequence[Record]) -> Record:
@@ -30,7 +44,7 @@ class TrainDomainSelection(Selection):
         return record.validation_accuracy
 
 
-class BalancedSelection(Selection):
+class BalancedSelection(CheckpointSelection):
     """The same, weighted so that nothing is spurious; needs a fitted balancer, no test data."""
 
     def select(self, records: Sequence[Record]) -> Record:
@@ -40,7 +54,7 @@ class BalancedSelection(Selection):
         return record.balanced_validation_accuracy
 
 
-class TestDomainSelection(Selection):
+class TestDomainSelection(CheckpointSelection):
     """Oracle: the last checkpoint, so that searches may compare runs on test data."""
 
     __test__ = False  # not a test class, whatever its name makes pytest think
@@ -52,8 +66,40 @@ class TestDomainSelection(Selection):
         return record.ood_held_out_accuracy
 
 
-SELECTIONS: dict[str, type[Selection]] = {
+class LeaveOneDomainOutSelection(Selection):
+    """Best mean accuracy on every other environment, each left out of training in its turn."""
+
+    def judge(self, trial: Trial) -> Judgement | None:
+        test = trial.run.test_environment
+        others = [name for name in trial.run.records[0].train_accuracy if name != test]
+        curves = []
+        for other in others:
+            found = [run for run in trial.companions if run.leaves_out(other)]
+            if not found:
+                return None
+            curves.append(_accuracy_on(other, found[0]))
+        judged = [
+            Judgement(record, sum(curve[record.step] for curve in curves) / len(curves))
+            for record in trial.run.records
+            if all(record.step in curve for curve in curves)
+        ]
+        return max(judged, key=lambda each: each.score) if judged else None
+
+
+def _accuracy_on(environment: str, run: FinishedRun) -> dict[int, float]:
+    """Of a run that did not train on it, by step."""
+    return {record.step: record.train_accuracy[environment] for record in run.records}
+
+
+SELECTIONS: dict[str, type[CheckpointSelection]] = {
     "train-domain": TrainDomainSelection,
     "balanced": BalancedSelection,
     "test-domain": TestDomainSelection,
 }
+"""The rules a run can apply to itself, and keep weights for."""
+
+RULES: dict[str, type[Selection]] = {
+    **SELECTIONS,
+    "leave-one-domain-out": LeaveOneDomainOutSelection,
+}
+"""All rules; the last needs several runs."""

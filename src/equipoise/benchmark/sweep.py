@@ -11,18 +11,21 @@ from typing import Protocol
 
 from rich.console import Console
 
-from equipoise.benchmark.local_workers import LocalWorkers, Report, count_threads
+from equipoise.benchmark.collect_runs import describe_result
+from equipoise.benchmark.local_workers import LocalWorkers, Report
 from equipoise.benchmark.result import RunResult
 from equipoise.benchmark.run_directory import RunDirectory
 from equipoise.benchmark.sweep_plan import PlannedRun
 from equipoise.benchmark.sweep_task import SweepTask, TaskOutcome
+from equipoise.benchmark.trials import FinishedRun
+from equipoise.data import check_dataset
 from equipoise.progress import track
 
 
 class Workers(Protocol):
     """Whoever carries out tasks: processes here, or Ray."""
 
-    n_workers: int
+    threads: int  # of each run
 
     def run(
         self, tasks: Sequence[SweepTask], report: Report
@@ -39,6 +42,14 @@ class SweepResult:
     results: dict[str, RunResult]
     errors: dict[str, str]
 
+    def finished(self) -> list[FinishedRun]:
+        """The finished runs in the order of the plan, as selection rules see them."""
+        return [
+            describe_result(run.name, self.results[run.name])
+            for run in self.runs
+            if run.name in self.results
+        ]
+
 
 def run_sweep(
     runs: Sequence[PlannedRun],
@@ -48,7 +59,6 @@ def run_sweep(
     imports: tuple[str, ...] = (),
     data_dir: str | Path | None = None,
     device: str = "cpu",
-    threads: int | None = None,
     verbose: bool = False,
     console: Console | None = None,
 ) -> SweepResult:
@@ -62,7 +72,6 @@ def run_sweep(
     runs : what `plan_sweep` gave
     directory : where each run has a directory of its own name; sweeps may share it
     workers : by default one process on this machine
-    threads : of each worker, by default its share of the cores
     """
     directory = Path(directory).absolute()
     workers = workers or LocalWorkers(1)
@@ -73,10 +82,11 @@ def run_sweep(
         SweepTask(
             settings=run.settings,
             directory=directory / run.name,
+            source=_locate(run.settings.dataset, data_dir),
             imports=imports,
             data_dir=None if data_dir is None else Path(data_dir).absolute(),
             device=device,
-            threads=threads or count_threads(workers.n_workers),
+            threads=workers.threads,
         )
         for run in missing
     ]
@@ -94,6 +104,12 @@ def run_sweep(
                 errors[run.name] = outcome.error or "the run left no result"
             watch.end(position, outcome, found)
     return SweepResult(directory, tuple(runs), results, errors)
+
+
+def _locate(dataset: str, data_dir: str | Path | None) -> str:
+    """A path as any process finds it; a name as it is."""
+    path = check_dataset(dataset, data_dir=data_dir)
+    return dataset if path is None else str(path.absolute())
 
 
 def _find_result(directory: Path, run: PlannedRun) -> RunResult | None:

@@ -17,7 +17,7 @@ from equipoise.benchmark.recipes import RECIPES
 from equipoise.benchmark.settings import SAMPLINGS
 from equipoise.benchmark.sweep_spec import FIXED, LISTED, Adjustment, SweepSpec
 from equipoise.choices import check_choice
-from equipoise.data import list_datasets
+from equipoise.data import check_dataset
 
 Place = tuple[str | int, ...]
 
@@ -52,18 +52,25 @@ _Loader.add_implicit_resolver(
 )
 
 
-def read_sweep(path: str | Path) -> SweepSpec:
+def read_sweep(path: str | Path, *, data_dir: str | Path | None = None) -> SweepSpec:
     """Read a sweep from a YAML file.
 
-    A relative path among `imports` starts at the file's directory.
+    A relative path among `imports` starts at the file's directory, that of a dataset at the
+    working directory or `data_dir`.
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no sweep file {path}")
-    return parse_sweep(path.read_text(), source=str(path), directory=path.parent)
+    return parse_sweep(path.read_text(), source=str(path), directory=path.parent, data_dir=data_dir)
 
 
-def parse_sweep(text: str, *, source: str = "sweep", directory: Path | None = None) -> SweepSpec:
+def parse_sweep(
+    text: str,
+    *,
+    source: str = "sweep",
+    directory: Path | None = None,
+    data_dir: str | Path | None = None,
+) -> SweepSpec:
     """The sweep that a YAML text describes.
 
     >>> spec = parse_sweep("datasets: ColoredMNIST\\nalgorithms: [ERM, CORAL]\\nseeds: 3")
@@ -75,14 +82,16 @@ def parse_sweep(text: str, *, source: str = "sweep", directory: Path | None = No
 datasets, algorithms, samplings, test_environments, seeds, draws, profile, settings, \
 hyperparameters, adjust, leave_one_domain_out, imports
     """
-    return _Reader(text, source, directory).read()
+    return _Reader(text, source, directory, data_dir).read()
 
 
 class _Reader:
     """Knows the line of every entry of the file."""
 
-    def __init__(self, text: str, source: str, directory: Path | None) -> None:
-        self.source, self.directory = source, directory
+    def __init__(
+        self, text: str, source: str, directory: Path | None, data_dir: str | Path | None
+    ) -> None:
+        self.source, self.directory, self.data_dir = source, directory, data_dir
         self.lines: dict[Place, int] = {}
         try:
             node = yaml.compose(text, Loader=_Loader)
@@ -137,7 +146,7 @@ class _Reader:
             import_own(imports)
         settings = self._settings(values, ())
         given: dict[str, Any] = {
-            "datasets": self._names("datasets", list_datasets(), "dataset"),
+            "datasets": self._datasets(),
             "algorithms": self._names("algorithms", list_algorithms(), "algorithm"),
             "settings": settings,
             "adjustments": tuple(self._adjustments()),
@@ -176,6 +185,16 @@ class _Reader:
             with self._at((key,)):
                 raise ValueError(f"{key} is empty; name at least one of {', '.join(known)}")
         return tuple(found)
+
+    def _datasets(self) -> tuple[str, ...]:
+        names = self._names("datasets")
+        for position, name in enumerate(names):
+            with self._at(("datasets", position)):
+                check_dataset(name, data_dir=self.data_dir)
+        if not names:
+            with self._at(("datasets",)):
+                raise ValueError("datasets is empty; name at least one, or give a path")
+        return names
 
     def _seeds(self) -> tuple[int, ...]:
         value = self.values["seeds"]

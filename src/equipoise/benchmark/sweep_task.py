@@ -26,6 +26,7 @@ class SweepTask:
 
     settings: RunSettings
     directory: Path
+    source: str  # the dataset's name, or its path wherever the worker stands
     imports: tuple[str, ...] = ()
     data_dir: Path | None = None
     device: str = "cpu"
@@ -58,7 +59,7 @@ def carry_out(task: SweepTask, report: Callable[[int], None] | None = None) -> T
         try:
             execute_run(
                 task.settings,
-                _open(task.settings.dataset, task.data_dir, task.settings.data_seed),
+                _open(task.source, task.data_dir, task.settings.data_seed),
                 task.directory,
                 device=task.device,
                 on_checkpoint=None if report is None else lambda record: _tell(report, record),

@@ -14,8 +14,9 @@ from equipoise.benchmark.result_table import ResultTable
 from equipoise.benchmark.sweep import SweepResult, run_sweep
 from equipoise.benchmark.sweep_plan import plan_sweep
 from equipoise.benchmark.sweep_spec import Adjustment, SweepSpec
+from equipoise.benchmark.table_files import write_tables
 from equipoise.choices import check_choice
-from equipoise.files import write_json, write_whole
+from equipoise.files import write_json
 from equipoise.paper import list_paper_datasets, paper_settings
 
 # The recipe behind each profile of an exhibit.
@@ -104,10 +105,5 @@ class ExhibitRequest:
     def write(self, exhibit: str, records: Sequence[Mapping[str, Any]], table: ResultTable) -> None:
         """Write the records, and the table as Markdown, LaTeX and CSV."""
         write_json(self.path(exhibit, "json"), list(records))
-        for ending, text in (
-            ("md", table.to_markdown()),
-            ("tex", table.to_latex()),
-            ("csv", table.to_csv()),
-        ):
-            with write_whole(self.path(exhibit, ending)) as temporary:
-                temporary.write_text(text)
+        for ending in ("md", "tex", "csv"):
+            write_tables([table], self.path(exhibit, ending))

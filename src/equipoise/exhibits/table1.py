@@ -40,9 +40,7 @@ def reproduce_table1(
         test_environments=(test_environment,),
     )
     swept = request.sweep(spec)
-    chosen = select_runs(
-        (swept.results[run.name] for run in swept.runs if run.name in swept.results), RULES
-    )
+    chosen = select_runs(swept.finished(), RULES)
     missing = len(swept.errors)
     table = make_table1(chosen, n_missing=missing)
     request.write("table1", [as_record(run) for run in chosen], table)
