@@ -107,8 +107,8 @@ def features(
     from equipoise.data import compute_features, load_backbone, save_dataset
 
     network = load_backbone(backbone)
-    options = _options(image_size, on_broken, label, environment, columns, n_jobs)
-    dataset = _open(data, data_dir, options, verbose=not quiet)
+    options = collect_options(image_size, on_broken, label, environment, columns, n_jobs)
+    dataset = open_data(data, data_dir, options, verbose=not quiet)
     computed = compute_features(
         dataset, network, batch_size=batch_size, device=choose_device(device), verbose=not quiet
     )
@@ -138,14 +138,14 @@ def pack(
     """Save images of a size, or a table's columns, as a dataset that `--dataset OUTPUT` takes."""
     from equipoise.data import save_dataset
 
-    options = _options(image_size, on_broken, label, environment, columns, n_jobs)
-    dataset = _open(data, data_dir, options, verbose=not quiet)
+    options = collect_options(image_size, on_broken, label, environment, columns, n_jobs)
+    dataset = open_data(data, data_dir, options, verbose=not quiet)
     saved = save_dataset(dataset, output, made_from={"data": data}, verbose=not quiet)
     if not quiet:
         typer.echo(f"{output}: {_describe(saved)}")
 
 
-def _options(
+def collect_options(
     image_size: int | None,
     on_broken: str | None,
     label: str | None,
@@ -165,7 +165,7 @@ def _options(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _open(
+def open_data(
     data: str, data_dir: Path | None, options: dict[str, Any], *, verbose: bool
 ) -> EnvironmentDataset:
     """A path with all options; a named set of images with those of images; others as they are."""
