@@ -42,7 +42,7 @@ def obtain_balancer(
     fit goes on where it stopped.
     """
     balancer = make_balancer(settings, device=device, verbose=verbose)
-    path = cache / f"balancer-{balancer_key(balancer, data)}.safetensors"
+    path = locate_balancer(balancer, data, cache)
     unfinished = path.with_suffix(".unfinished")
 
     def tell() -> None:
@@ -64,6 +64,19 @@ def obtain_balancer(
             ) from error
         unfinished.unlink(missing_ok=True)
         return balancer
+
+
+def locate_balancer(balancer: CausalBalancer, data: RunData, cache: Path) -> Path:
+    """Where the balancer with these parameters, fitted on these data, is saved."""
+    return cache / f"balancer-{balancer_key(balancer, data)}.safetensors"
+
+
+def find_balancer(
+    settings: RunSettings, data: RunData, cache: Path, *, device: str = "cpu"
+) -> CausalBalancer | None:
+    """The balancer of a run if it is saved, else None; nothing is fitted."""
+    path = locate_balancer(make_balancer(settings, device=device), data, cache)
+    return _load(path, device) if path.is_file() else None
 
 
 def _load(path: Path, device: str) -> CausalBalancer:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise import __version__
-from equipoise.cli import data, demo, listing, predict, reproduce, sweep, train
+from equipoise.cli import data, demo, listing, plot, predict, report, reproduce, sweep, train
 
 app = typer.Typer(
     name="equipoise",
@@ -49,6 +49,8 @@ _add(
     "--sampling balanced --test-environment 2 --seed 0 --output runs/x --quick",
 )
 _add(predict.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
+_add(report.report, "equipoise report runs/x --output report.html")
+_add(plot.plot, "equipoise plot love runs/x --output love.pdf")
 _add(listing.list_names, "equipoise list algorithms --json", name="list")
 _add(sweep.sweep, "equipoise sweep sweep.yaml --output runs --workers 2")
 _add(

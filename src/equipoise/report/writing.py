@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from equipoise.balance.diagnostics import BalanceDiagnostics
-from equipoise.balancer import CausalBalancer
+from equipoise.balancer import CausalBalancer, Examined
 from equipoise.files import write_whole
 from equipoise.progress import track
 from equipoise.report.html import Html
@@ -40,6 +40,7 @@ def write_report(
     *,
     known: Mapping[str, Any] | pd.DataFrame | None = None,
     feature_names: Sequence[str] | None = None,
+    diagnostics: BalanceDiagnostics | None = None,
     run: RunStory | None = None,
     title: str | None = None,
     seed: int = 0,
@@ -50,9 +51,11 @@ def write_report(
     Parameters
     ----------
     path : the file, by custom ending in .html; it needs no other file and no network
-    balancer, X, y, environments : the balancer and the examples it was fitted on, in that order
+    balancer, X, y, environments : the balancer and the examples it was fitted on, in that order;
+        in place of X also what `balancer.examine` gave
     known : covariates you know of the examples, by name, one value each; for display only
     feature_names : of the columns of a table, where X does not name them
+    diagnostics : what `balancer.diagnose` found of these examples, if that was asked already
     run : what `tell_run` read of a run's directory
     title : by default the name of the run or of the data
     seed : of the examples that are drawn to be shown
@@ -78,15 +81,16 @@ def write_report(
     with track(3, "report", enabled=verbose) as tracker:
         if balancer is not None:
             tracker.reach(0, "diagnosing")
-            found = balancer.examine(X, y, environments)
-            diagnostics = balancer.diagnose(found, known=known)
+            found = X if isinstance(X, Examined) else balancer.examine(X, y, environments)
+            if diagnostics is None:
+                diagnostics = balancer.diagnose(found, known=known)
             study = make_study(balancer, found, diagnostics, feature_names=feature_names)
             verdicts.append(draw_verdict(diagnostics))
         if run is not None:
             verdicts.append(draw_outcome(run))
             sections += [make_curves(run), make_confusions(run)]
         tracker.reach(1, "drawing")
-        if study is not None:
+        if study is not None and diagnostics is not None:
             sections += _make_balance(study, diagnostics, seed)
         sections.append(make_settings_section(study, run))
         tracker.reach(2, "writing")

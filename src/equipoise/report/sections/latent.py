@@ -12,6 +12,7 @@ from equipoise.report.charts.heat import draw_heat
 from equipoise.report.html import Html, element, join
 from equipoise.report.latent_views import (
     Counterfactuals,
+    FeatureEffects,
     Traversals,
     decode_counterfactuals,
     measure_effects,
@@ -138,8 +139,7 @@ def _show_effects(study: Study, sampled: NDArray[np.int64]) -> Section:
         study.labels[sampled],
         study.environments[sampled],
     )
-    strength = np.abs(effects.by_label).max(axis=1) + np.abs(effects.by_z).max(axis=1)
-    shown = np.sort(np.argsort(-strength, kind="stable")[:N_FEATURES])
+    shown = choose_features(effects)
     names = [study.feature_names[i] for i in shown]
     lead = (
         "The model writes every feature as something that label and z decide. With z kept, the "
@@ -168,6 +168,12 @@ def _show_effects(study: Study, sampled: NDArray[np.int64]) -> Section:
     )
     columns = element("div", frame_figure(by_label), frame_figure(by_z), class_="columns")
     return Section("latent", "What z carries", lead, columns)
+
+
+def choose_features(effects: FeatureEffects) -> NDArray[np.int64]:
+    """The features that label or z move most, in the order of the table."""
+    strength = np.abs(effects.by_label).max(axis=1) + np.abs(effects.by_z).max(axis=1)
+    return np.sort(np.argsort(-strength, kind="stable")[:N_FEATURES])
 
 
 def _write_offset(offset: float) -> str:

@@ -36,6 +36,8 @@ def make_love(diagnostics: BalanceDiagnostics) -> Section:
         "deviations of the unmatched data. z are the coordinates of the learned covariate; a "
         "square is about its spread, a product about correlation."
     )
+    if (worst["kind"] == "feature").any():
+        lead += " A feature of the table may go on differing: the label itself may move it."
     return Section(
         "balance",
         "Balance before and after",
@@ -45,7 +47,7 @@ def make_love(diagnostics: BalanceDiagnostics) -> Section:
 
 
 def choose_rows(table: pd.DataFrame) -> list[LoveRow]:
-    """What the plot of one environment shows: known covariates, features and z, then what differs most."""
+    """What a plot shows: known covariates, features and z first, then what differs most."""
     table = table[table["smd_before"].notna() & table["smd_after"].notna()]
     table = table[table["kind"] != "score"]
     first = table["kind"].isin(["known", "feature", "z"])

@@ -61,25 +61,13 @@ def _take(story: RunStory) -> tuple[str, Record]:
 
 def make_curves(story: RunStory) -> Section:
     """Accuracies over training, and what each selection rule chose."""
-    steps = [float(record.step) for record in story.records]
-    series = []
-    for name, kind, read in CURVES:
-        values = [read(record) for record in story.records]
-        if any(value is not None for value in values):
-            heights = [math.nan if value is None else value for value in values]
-            series.append(Series(name, kind, steps, heights))
-    marks = []
-    for name, record in story.selected.items():
-        height = record.ood_accuracy
-        height = record.validation_accuracy if height is None else height
-        kind = SELECTION_KINDS.get(name, "soft")
-        marks.append(Mark(f"chosen by {name}: step {record.step}", kind, record.step, height))
+    series = list_series(story)
     chart = draw_lines(
         series,
         title="Accuracy over training",
         x_name="step",
         y_range=_choose_range(series),
-        marks=marks,
+        marks=list_marks(story),
         write_x=lambda x: f"{x:,.0f}",
         write_y=write_share,
         height=280,
@@ -99,6 +87,29 @@ def make_curves(story: RunStory) -> Section:
             [frame_figure(chart), frame_figure(_list_selected(story), title="Chosen checkpoints")]
         ),
     )
+
+
+def list_series(story: RunStory) -> list[Series]:
+    """The curves of a run that has them."""
+    steps = [float(record.step) for record in story.records]
+    series = []
+    for name, kind, read in CURVES:
+        values = [read(record) for record in story.records]
+        if any(value is not None for value in values):
+            heights = [math.nan if value is None else value for value in values]
+            series.append(Series(name, kind, steps, heights))
+    return series
+
+
+def list_marks(story: RunStory) -> list[Mark]:
+    """The checkpoints chosen, at their accuracy out of domain where there is one."""
+    marks = []
+    for name, record in story.selected.items():
+        height = record.ood_accuracy
+        height = record.validation_accuracy if height is None else height
+        kind = SELECTION_KINDS.get(name, "soft")
+        marks.append(Mark(f"chosen by {name}: step {record.step}", kind, record.step, height))
+    return marks
 
 
 def _choose_range(series: list[Series]) -> tuple[float, float]:

@@ -9,12 +9,25 @@ from equipoise.report.charts.lines import Series, draw_lines
 from equipoise.report.html import Html, element
 from equipoise.report.sections.section import Section, frame_figure
 
+X_NAMES = ("matches of an anchor, a", "matches kept by the caliper")
+
 
 def make_tuning(diagnostics: BalanceDiagnostics) -> Section | None:
-    """Balance against the caliper and against a."""
-    figures = [_draw_numbers(diagnostics), _draw_calipers(diagnostics)]
-    shown = [figure for figure in figures if figure is not None]
-    if not shown:
+    """Balance against the number of matches and against the caliper."""
+    titles = dict(zip(X_NAMES, ("Number of matches", "Caliper"), strict=True))
+    figures = []
+    for x_name, series in trace_settings(diagnostics):
+        by_caliper = x_name == X_NAMES[1]
+        chart = draw_lines(
+            series,
+            title=f"Balance against the {x_name}",
+            x_name=x_name,
+            threshold=THRESHOLD,
+            write_x=write_share if by_caliper else write_number,
+        )
+        note = _tell_calipers(diagnostics) if by_caliper else None
+        figures.append(frame_figure(chart, note, title=titles[x_name]))
+    if not figures:
         return None
     return Section(
         "tuning",
@@ -22,47 +35,34 @@ def make_tuning(diagnostics: BalanceDiagnostics) -> Section | None:
         "What would change with fewer matches for each anchor, or with a caliper that drops far "
         "ones. Differences are those of labels in z within environments, in standard "
         "deviations. A caliper that costs many matches and gains no balance is not worth it.",
-        element("div", *shown, class_="columns"),
+        element("div", *figures, class_="columns"),
     )
 
 
-def _draw_numbers(diagnostics: BalanceDiagnostics) -> Html | None:
-    table = diagnostics.by_n_matches
-    if len(table) < 2:
-        return None
-    x = [float(a) for a in table["n_matches"]]
-    series = [
-        Series("worst difference", "before", x, table["worst_smd"].tolist()),
-        Series("mean difference", "after", x, table["mean_smd"].tolist()),
-    ]
-    chart = draw_lines(
-        series,
-        title="Balance against the number of matches",
-        x_name="matches of an anchor, a",
-        threshold=THRESHOLD,
-    )
-    return frame_figure(chart, title="Number of matches")
+def trace_settings(diagnostics: BalanceDiagnostics) -> list[tuple[str, list[Series]]]:
+    """The curves over each setting that has more than one value to compare."""
+    panels = []
+    tables = (diagnostics.by_n_matches, diagnostics.by_caliper)
+    for x_name, column, table in zip(X_NAMES, ("n_matches", "matched"), tables, strict=True):
+        if len(table) > 1:
+            x = [float(value) for value in table[column]]
+            panels.append(
+                (
+                    x_name,
+                    [
+                        Series("worst difference", "before", x, table["worst_smd"].tolist()),
+                        Series("mean difference", "after", x, table["mean_smd"].tolist()),
+                        Series("effective share", "third", x, table["effective_size"].tolist()),
+                    ],
+                )
+            )
+    return panels
 
 
-def _draw_calipers(diagnostics: BalanceDiagnostics) -> Html | None:
-    table = diagnostics.by_caliper
-    if len(table) < 2:
-        return None
-    x = [float(share) for share in table["matched"]]
-    series = [
-        Series("worst difference", "before", x, table["worst_smd"].tolist()),
-        Series("mean difference", "after", x, table["mean_smd"].tolist()),
-        Series("effective size, as a share", "third", x, table["effective_size"].tolist()),
-    ]
-    chart = draw_lines(
-        series,
-        title="Balance against the caliper",
-        x_name="matches kept by the caliper",
-        threshold=THRESHOLD,
-        write_x=write_share,
+def _tell_calipers(diagnostics: BalanceDiagnostics) -> Html:
+    calipers = diagnostics.by_caliper["caliper"]
+    text = (
+        f"From a caliper of {write_number(float(calipers.min()))} on the left to "
+        f"{write_number(float(calipers.max()))} on the right."
     )
-    note = (
-        f"From a caliper of {write_number(float(table['caliper'].min()))} on the left to "
-        f"{write_number(float(table['caliper'].max()))} on the right."
-    )
-    return frame_figure(chart, element("p", note, class_="note"), title="Caliper")
+    return element("p", text, class_="note")
