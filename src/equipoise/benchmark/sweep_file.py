@@ -155,7 +155,7 @@ class _Reader:
         if "samplings" in values:
             given["samplings"] = self._names("samplings", SAMPLINGS, "sampling")
         if values.get("test_environments", "all") not in ("all", None):
-            given["test_environments"] = tuple(self._list("test_environments"))
+            given["test_environments"] = self._test_environments()
         if "seeds" in values:
             given["seeds"] = self._seeds()
         if "profile" in values:
@@ -185,6 +185,17 @@ class _Reader:
             with self._at((key,)):
                 raise ValueError(f"{key} is empty; name at least one of {', '.join(known)}")
         return tuple(found)
+
+    def _test_environments(self) -> Any:
+        value = self.values["test_environments"]
+        if not isinstance(value, dict):
+            return tuple(self._list("test_environments"))
+        for name in value:
+            with self._at(("test_environments", name)):
+                check_choice("dataset of this sweep", name, map(str, self._list("datasets")))
+        return {
+            name: tuple(each) if isinstance(each, list) else (each,) for name, each in value.items()
+        }
 
     def _datasets(self) -> tuple[str, ...]:
         names = self._names("datasets")

@@ -43,6 +43,7 @@ def plan_sweep(spec: SweepSpec, *, data_dir: str | Path | None = None) -> tuple[
     """
     datasets = {name: _open(name, spec.settings, data_dir) for name in spec.datasets}
     planned: dict[str, PlannedRun] = {}
+    unused = set(range(len(spec.adjustments)))
     for seed, draw, algorithm, sampling in product(
         spec.seeds, range(spec.draws), spec.algorithms, spec.samplings
     ):
@@ -56,6 +57,12 @@ def plan_sweep(spec: SweepSpec, *, data_dir: str | Path | None = None) -> tuple[
             }
             run = plan_run(spec, listed, datasets[dataset], draw=draw)
             planned.setdefault(run.name, run)
+            unused -= {i for i in unused if spec.adjustments[i].applies(listed)}
+    for i in sorted(unused):
+        raise ValueError(
+            f"no run of the sweep is meant by the adjustment for {dict(spec.adjustments[i].only)}; "
+            "environments are told by name"
+        )
     return tuple(planned.values())
 
 
@@ -87,17 +94,22 @@ def _interleave(
     spec: SweepSpec, datasets: Mapping[str, EnvironmentDataset]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The first test environment of every dataset, then the second of each, …"""
-    waiting = {name: _choose_left_out(spec, dataset) for name, dataset in datasets.items()}
+    waiting = {name: _choose_left_out(spec, name, dataset) for name, dataset in datasets.items()}
     while any(waiting.values()):
         for name, left_out in waiting.items():
             if left_out:
                 yield name, left_out.pop(0)
 
 
-def _choose_left_out(spec: SweepSpec, dataset: EnvironmentDataset) -> list[dict[str, Any]]:
+def _choose_left_out(
+    spec: SweepSpec, name: str, dataset: EnvironmentDataset
+) -> list[dict[str, Any]]:
     """What is left out in each run: a test environment, or a pair, whichever is the test one."""
     names = dataset.environment_names
-    wanted = names if spec.test_environments is None else spec.test_environments
+    given = spec.test_environments
+    if isinstance(given, Mapping):
+        given = given.get(name)
+    wanted = names if given is None else given
     tests = []
     for each in wanted:
         position = find_environment(dataset, each)

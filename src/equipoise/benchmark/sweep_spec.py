@@ -32,8 +32,8 @@ class Adjustment:
     settings: Mapping[str, Any]
 
     def applies(self, run: Mapping[str, Any]) -> bool:
-        """Whether a run with these listed values is meant."""
-        return all(str(run[name]) == str(value) for name, value in self.only.items())
+        """Whether a run with these listed values is meant; environments are told by name."""
+        return all(str(run.get(name)) == str(value) for name, value in self.only.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,8 @@ class SweepSpec:
     Parameters
     ----------
     datasets, algorithms, samplings : names
-    test_environments : those left out in turn, by name or position; None takes every one
+    test_environments : those left out in turn, by name or position; None takes every one; a
+        dictionary has them for each dataset
     seeds : of weights, batches and balancer
     draws : of hyperparameters; the first is the recipe's, the others are random
     profile : the recipe
@@ -59,7 +60,7 @@ class SweepSpec:
     datasets: tuple[str, ...]
     algorithms: tuple[str, ...]
     samplings: tuple[str, ...] = ("random", "balanced")
-    test_environments: tuple[Environment, ...] | None = None
+    test_environments: tuple[Environment, ...] | Mapping[str, tuple[Environment, ...]] | None = None
     seeds: tuple[int, ...] = (0,)
     draws: int = 1
     profile: str = "domainbed"

@@ -1,0 +1,117 @@
+"""DomainBed's own logs, read as finished runs: a folder each, with a `results.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from equipoise.benchmark.records import Record
+from equipoise.benchmark.trials import FinishedRun
+from equipoise.paper import list_accuracies
+from equipoise.paper.accuracies import AVERAGE
+
+FILE = "results.jsonl"
+
+
+def read_domainbed(directory: str | Path) -> list[FinishedRun]:
+    """The runs of a DomainBed sweep, with one or two environments left out.
+
+    Environments of the datasets that the paper has get their names here, those of others their
+    position. A last line that was cut off does not count; runs without a line are left out.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise ValueError(f"there is no directory {directory}")
+    files = sorted(directory.rglob(FILE))
+    if not files:
+        raise ValueError(
+            f"no {FILE} below {directory}; expected a DomainBed sweep: a folder for each run with "
+            f"its {FILE}"
+        )
+    runs = []
+    for file in files:
+        lines = _read_lines(file)
+        left_out = lines[0]["args"]["test_envs"] if lines else []
+        if len(left_out) not in (1, 2):
+            what = "no checkpoint" if not lines else f"{len(left_out)} test environments"
+            warnings.warn(f"{file} has {what} and is left out", stacklevel=2)
+            continue
+        runs.append(_describe(file, lines))
+    if not runs:
+        raise ValueError(f"no run below {directory} has a checkpoint")
+    return runs
+
+
+def _read_lines(file: Path) -> list[dict[str, Any]]:
+    lines = file.read_text().splitlines()
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            values = json.loads(line)
+            _check(values)
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines):  # cut off when the run was stopped
+                break
+            raise ValueError(
+                f"{file}, line {number}: not a checkpoint of DomainBed ({error!r})"
+            ) from error
+        found.append(values)
+    return found
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    """Raise if a line lacks what is read from it."""
+    args = values["args"]
+    for name in ("algorithm", "dataset", "trial_seed"):
+        args[name]
+    int(values["step"]), dict(values["hparams"])
+    for position in args["test_envs"]:
+        float(values[f"env{position}_in_acc"]), float(values[f"env{position}_out_acc"])
+
+
+def _describe(file: Path, lines: Sequence[Mapping[str, Any]]) -> FinishedRun:
+    args = lines[0]["args"]
+    names = _name_environments(args["dataset"], lines[0])
+    left_out = [int(position) for position in args["test_envs"]]
+    return FinishedRun(
+        dataset=args["dataset"],
+        algorithm=args["algorithm"],
+        sampling="random",
+        test_environment=names[left_out[0]],
+        validation_environment=names[left_out[1]] if len(left_out) == 2 else None,
+        seed=int(args["trial_seed"]),
+        hyperparameters=dict(lines[0]["hparams"]),
+        records=tuple(_make_record(line, names, left_out) for line in lines),
+        name=file.parent.name,
+    )
+
+
+def _make_record(line: Mapping[str, Any], names: Sequence[str], left_out: Sequence[int]) -> Record:
+    inside = {name: float(line[f"env{i}_in_acc"]) for i, name in enumerate(names)}
+    outside = {name: float(line[f"env{i}_out_acc"]) for i, name in enumerate(names)}
+    trained = [outside[name] for i, name in enumerate(names) if i not in left_out]
+    test = names[left_out[0]]
+    return Record(
+        step=int(line["step"]),
+        loss=float(line.get("loss", float("nan"))),
+        losses={},
+        train_accuracy=inside,
+        held_out_accuracy=outside,
+        validation_accuracy=sum(trained) / len(trained) if trained else 0.0,
+        balanced_validation_accuracy=None,
+        ood_accuracy=inside[test],
+        ood_held_out_accuracy=outside[test],
+    )
+
+
+def _name_environments(dataset: str, line: Mapping[str, Any]) -> list[str]:
+    n = sum(1 for key in line if key.startswith("env") and key.endswith("_in_acc"))
+    known = dict.fromkeys(
+        each.test_environment
+        for each in list_accuracies()
+        if each.dataset == dataset and each.table > 4 and each.test_environment != AVERAGE
+    )
+    return list(known) if len(known) == n else [str(position) for position in range(n)]
