@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from equipoise.latent import LatentCovariateModel, choose_latent_dim
+from equipoise.latent import model as model_module
 
 
 @pytest.mark.parametrize(
@@ -110,3 +111,18 @@ def test_a_damaged_file_is_a_clear_error(tmp_path):
 def test_an_unfitted_model_has_no_label_frequencies():
     with pytest.raises(ValueError, match="has not been fitted"):
         LatentCovariateModel((6,), 2, 2).log_label_frequencies()
+
+
+def test_images_that_give_hundreds_of_millions_of_weights_are_warned_of(monkeypatch):
+    with pytest.warns(UserWarning, match=r"3 × 224 × 224 pixels .* 308 million .*data features"):
+        model_module._warn_of_size((3, 224, 224), (1024, 1024, 1024))
+    monkeypatch.setattr(model_module, "LARGEST_PERCEPTRONS", 1000)
+    with pytest.warns(UserWarning, match="3 × 8 × 8 pixels"):
+        LatentCovariateModel((3, 8, 8), 2, 2)
+
+
+def test_feature_vectors_and_images_of_own_networks_are_not_warned_of(monkeypatch, recwarn):
+    monkeypatch.setattr(model_module, "LARGEST_PERCEPTRONS", 1000)
+    LatentCovariateModel((1280,), 2, 2)
+    LatentCovariateModel((3, 8, 8), 2, 2, encoder=nn.Identity(), decoder=nn.Identity())
+    assert not recwarn.list
