@@ -381,7 +381,7 @@ class CausalBalancer:
         classifier to see what there is to gain; a loaded balancer can do so only if it is given
         the examples.
         """
-        examined = X if isinstance(X, Examined) else self.examine(X, y, environments)
+        examined = self.examine(X, y, environments)
         if known is None and getattr(examined.source, "covariate", None) is not None:
             known = {examined.source.covariate_name: examined.source.covariate}
         groups = Groups(
@@ -463,9 +463,11 @@ class CausalBalancer:
     ) -> Examined:
         """The fitted examples with their z, scores and matches, or the same of further ones.
 
-        `diagnose` takes what this gives in place of X, so that nothing is computed twice.
+        What it gives may stand for X in `diagnose` and `report`: nothing is computed twice.
         """
         self._check_fitted()
+        if isinstance(X, Examined):
+            return X
         if X is None:
             if not hasattr(self, "z_"):
                 raise ValueError(

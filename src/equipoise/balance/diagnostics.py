@@ -43,6 +43,8 @@ class BalanceDiagnostics:
     Every table is tidy: a row is one observation, names are the user's. `environment` is a name,
     or "(pooled)" for all together.
 
+    groups : labels and environments of the examples, and their names
+    n_matches, metric : of the matching
     table : `tabulate_balance`: environment, kind, covariate, first, second, smd_before, smd_after,
         variance_ratio_before, variance_ratio_after, ks_before, ks_after
     worst : `find_worst_pairs`: one row for each environment and covariate
@@ -59,9 +61,7 @@ class BalanceDiagnostics:
     notes : what was left out or estimated from a part, and why
     """
 
-    label_names: tuple[str, ...]
-    environment_names: tuple[str, ...]
-    n_examples: int
+    groups: Groups
     n_matches: int
     metric: str
     table: pd.DataFrame
@@ -79,6 +79,18 @@ class BalanceDiagnostics:
     verdict: Verdict
     weights: Floats
     notes: tuple[str, ...]
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return self.groups.label_names
+
+    @property
+    def environment_names(self) -> tuple[str, ...]:
+        return self.groups.environment_names
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.groups)
 
 
 def diagnose_balance(
@@ -150,9 +162,7 @@ def diagnose_balance(
         by_n_matches=by_n_matches,
     )
     return BalanceDiagnostics(
-        label_names=groups.label_names,
-        environment_names=groups.environment_names,
-        n_examples=n,
+        groups=groups,
         n_matches=a,
         metric=matches.metric,
         table=table,

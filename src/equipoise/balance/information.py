@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -58,41 +58,49 @@ def tabulate_information(
     Columns: environment, variable, kind, `before` and `after` in nats, `label_entropy` before.
     A number is cut into 16 quantiles; z and the score as a whole are cut by a decision tree,
     grown anew for each weighting, so that a dependence which matching moved elsewhere is still
-    found. The pooled row is the mean over environments, by their examples:
-    I(label; variable | environment).
+    found; z as a whole tells no less than any of its coordinates. The pooled row is the mean over
+    environments, by their examples: I(label; variable | environment).
     """
-    rows = []
-    masses = {"before": np.ones(len(groups)), "after": weights}
-    variables = list(_list_codes(z, known))
+    frames = []
     for environment, name in enumerate(groups.environment_names):
         here = np.flatnonzero(groups.environments == environment)
         part = np.random.default_rng([seed, environment, 0xD1A6]).permutation(here)[:MAX_EXAMPLES]
         labels = groups.labels[part]
+        told = {
+            when: _tell(z[part], scores[part], known, part, labels, mass, seed)
+            for when, mass in (("before", np.ones(len(part))), ("after", weights[part]))
+        }
+        frame = pd.DataFrame(told).rename_axis(["variable", "kind"]).reset_index()
         shares = np.bincount(groups.labels[here]) / max(1, len(here))
-        entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
-        common = {"environment": name, "label_entropy": entropy, "examples": len(here)}
-        for variable, columns in (("z", z), ("score", scores)):
-            told = {
-                when: _told_by_trees(columns[part], labels, mass[part], seed)
-                for when, mass in masses.items()
-            }
-            rows.append(common | {"variable": variable, "kind": variable} | told)
-        for variable, kind, codes in variables:
-            told = {
-                when: estimate_information(codes[part], labels, mass[part])
-                for when, mass in masses.items()
-            }
-            rows.append(common | {"variable": variable, "kind": kind} | told)
-    table = pd.DataFrame(rows)
+        frame["label_entropy"] = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
+        frame["examples"] = len(here)
+        frames.append(
+            frame.rename_axis(["variable", "kind"]).reset_index().assign(environment=name)
+        )
+    table = pd.concat(frames, ignore_index=True)
     order = ["environment", "variable", "kind", "before", "after", "label_entropy", "examples"]
     return pd.concat([table, _pool(table)], ignore_index=True)[order]
 
 
-def _list_codes(z: Floats, known: list[KnownCovariate]) -> Iterator[tuple[str, str, Ints]]:
+def _tell(
+    z: Floats,
+    scores: Floats,
+    known: list[KnownCovariate],
+    part: Ints,
+    labels: Ints,
+    weights: Floats,
+    seed: int,
+) -> dict[tuple[str, str], float]:
+    """What every variable tells about the label of some examples, `part` of all."""
+    coordinates = [
+        estimate_information(code_quantiles(column)[0], labels, weights) for column in z.T
+    ]
+    told = {("z", "z"): max(_told_by_trees(z, labels, weights, seed), *coordinates)}
+    told["score", "score"] = _told_by_trees(scores, labels, weights, seed)
     for covariate in known:
-        yield covariate.name, "known", covariate.codes
-    for i in range(z.shape[1]):
-        yield f"z{i + 1}", "coordinate", code_quantiles(z[:, i])[0]
+        codes = covariate.codes[part]
+        told[covariate.name, "known"] = estimate_information(codes, labels, weights)
+    return told | {(f"z{i + 1}", "coordinate"): one for i, one in enumerate(coordinates)}
 
 
 def _told_by_trees(columns: Floats, labels: Ints, weights: Floats, seed: int) -> float:

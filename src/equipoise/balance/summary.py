@@ -10,16 +10,16 @@ from equipoise.balance.balance_table import THRESHOLD
 from equipoise.balance.diagnostics import BalanceDiagnostics
 from equipoise.balance.groups import POOLED
 
-WIDTH = 88
+WIDTH = 78
 ROWS = 8
 
 
 def summarise_balance(diagnostics: BalanceDiagnostics) -> str:
-    """The diagnosis as plain text of at most 88 columns."""
+    """The diagnosis as plain text of at most 78 columns."""
     d = diagnostics
     blocks = [
         f"Balance of {d.n_examples:,} examples, {len(d.label_names)} labels, "
-        f"{len(d.environment_names)} environments; "
+        f"{len(d.environment_names)} environments\n"
         f"{d.n_matches} match{'' if d.n_matches == 1 else 'es'} for each anchor ({d.metric})",
         _show_information(d.information),
         _show_differences(d.worst),
@@ -49,7 +49,7 @@ def _show_differences(worst: pd.DataFrame) -> str:
     heading = f"Standardised mean differences (below {THRESHOLD:g} is balanced)"
     lines = [
         heading,
-        f"  {'':<22}{'mean before':>12}{'after':>8}   {'worst pair before':<21}{'after':<19}",
+        f"  {'':<18}{'mean before':>12}{'after':>7}   {'worst pair before':<19}{'after':<17}",
     ]
     within = worst[worst["environment"] != POOLED]
     for kind, name in _KINDS.items():
@@ -58,10 +58,10 @@ def _show_differences(worst: pd.DataFrame) -> str:
             continue
         before, after = (part.loc[part[f"smd_{when}"].idxmax()] for when in ("before", "after"))
         lines.append(
-            f"  {name:<22}{part['mean_smd_before'].mean():>12.2f}"
-            f"{part['mean_smd_after'].mean():>8.2f}   "
-            f"{before.smd_before:<6.2f}{_cut(before.pair_before, 14):<15}"
-            f"{after.smd_after:<6.2f}{_cut(after.pair_after, 14)}"
+            f"  {name:<18}{part['mean_smd_before'].mean():>12.2f}"
+            f"{part['mean_smd_after'].mean():>7.2f}   "
+            f"{before.smd_before:<6.2f}{_cut(before.pair_before, 12):<13}"
+            f"{after.smd_after:<6.2f}{_cut(after.pair_after, 12)}"
         )
     coordinates = within[within["kind"].isin(["known", "feature", "z"])]
     listed = coordinates.groupby("covariate", observed=True, sort=False)[
@@ -69,8 +69,8 @@ def _show_differences(worst: pd.DataFrame) -> str:
     ].mean()
     for covariate, row in listed.nlargest(ROWS, "mean_smd_before").iterrows():
         lines.append(
-            f"    {_cut(str(covariate), 20):<20}{row.mean_smd_before:>12.2f}"
-            f"{row.mean_smd_after:>8.2f}"
+            f"    {_cut(str(covariate), 17):<17}{row.mean_smd_before:>11.2f}"
+            f"{row.mean_smd_after:>7.2f}"
         )
     return "\n".join(lines)
 

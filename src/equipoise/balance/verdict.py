@@ -60,7 +60,7 @@ class Dependence:
     @property
     def is_removed(self) -> bool:
         limit = max(THRESHOLD, 1.5 * self.chance)
-        return self.after < limit and self.told_after < max(WEAK, 0.1 * self.told_before)
+        return self.after < limit and self.told_after < max(WEAK, 0.25 * self.told_before)
 
     @property
     def is_reduced(self) -> bool:
@@ -169,7 +169,7 @@ _HEADLINES = {
     ),
     "removed": lambda d: (
         f"A {_strength(d.told_before)} dependence of the label on Z was found, and balanced "
-        "batches remove it."
+        f"batches remove {'it' if d.told_after < max(WEAK, 0.1 * d.told_before) else 'most of it'}."
     ),
     "reduced": lambda d: (
         f"A {_strength(d.told_before)} dependence of the label on Z was found; balanced batches "

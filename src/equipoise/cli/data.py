@@ -104,8 +104,12 @@ def features(
 ) -> None:
     """Turn images into a frozen backbone's features, once; `--dataset OUTPUT` then takes them."""
     from equipoise.benchmark.devices import choose_device
-    from equipoise.data import compute_features, load_backbone, save_dataset
+    from equipoise.data import check_dataset, compute_features, load_backbone, save_dataset
+    from equipoise.data.saved import check_output
 
+    # What is cheap to tell comes before what takes long.
+    check_output(output)
+    check_dataset(data, data_dir=data_dir)
     network = load_backbone(backbone)
     options = collect_options(image_size, on_broken, label, environment, columns, n_jobs)
     dataset = open_data(data, data_dir, options, verbose=not quiet)
@@ -137,7 +141,9 @@ def pack(
 ) -> None:
     """Save images of a size, or a table's columns, as a dataset that `--dataset OUTPUT` takes."""
     from equipoise.data import save_dataset
+    from equipoise.data.saved import check_output
 
+    check_output(output)
     options = collect_options(image_size, on_broken, label, environment, columns, n_jobs)
     dataset = open_data(data, data_dir, options, verbose=not quiet)
     saved = save_dataset(dataset, output, made_from={"data": data}, verbose=not quiet)

@@ -1,0 +1,130 @@
+"""`equipoise balance`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from equipoise.cli.errors import plain_errors
+
+
+@plain_errors
+def balance(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A folder tree ENVIRONMENT/CLASS/*.jpg, a .csv, .parquet or .npz file, or a name "
+            "of `equipoise list datasets`."
+        ),
+    ],
+    output: Annotated[Path, typer.Option(help="Directory for the results; a begun one goes on.")],
+    label: Annotated[str | None, typer.Option(help="Column or array of labels.")] = None,
+    environment: Annotated[
+        str | None, typer.Option(help="Column or array of environments.")
+    ] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of an example, repeatable or a,b,c; all others if not set."),
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(help="An environment to keep apart for testing; repeatable."),
+    ] = None,
+    n_matches: Annotated[
+        int | None, typer.Option(min=1, help="Other labels for each anchor; all, up to 9.")
+    ] = None,
+    latent_dim: Annotated[
+        int | None, typer.Option(min=1, help="Size of Z; the largest the theorem allows.")
+    ] = None,
+    caliper: Annotated[
+        float | None, typer.Option(min=0.0, help="Largest distance of a match; any if not set.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="kl, l1, l2 or linf.")] = "kl",
+    choices: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other parameter of CausalBalancer, name=value."),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of learning Z, at most.")] = 600,
+    image_size: Annotated[
+        int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the model and every draw.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
+    n_jobs: Annotated[int, typer.Option(help="Threads for matching; -1 takes all.")] = -1,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where the data of a named dataset are.")
+    ] = None,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+) -> None:
+    """Balance your own data: find what is spurious, match, write what to train with.
+
+    \b
+    The three most common uses:
+    \b
+      a table
+        equipoise balance patients.csv --label ill --environment hospital \\
+          --output out
+      images, as photos/ENVIRONMENT/CLASS/*.jpg, one environment kept for testing
+        equipoise balance photos --image-size 64 --leave-out sketch --output out
+      embeddings, as arrays x, y and environment
+        equipoise balance embeddings.npz --output out
+
+    Interrupted, the same command goes on where it stopped. OUTPUT then holds
+
+    \b
+      matches.parquet       anchor, match, label (of the match), environment,
+                            distance
+      weights.parquet       example, label, environment, weight
+      balancer.safetensors  for CausalBalancer.load
+      summary.txt           tables and a verdict in words
+      report.html           the same to look at, with a gallery of matches
+    """
+    from equipoise.balance import summarise_balance
+    from equipoise.balance_job import balance_dataset
+    from equipoise.benchmark.devices import choose_device
+    from equipoise.cli.data import collect_options, open_data
+
+    columns = [name for value in features or [] for name in value.split(",")]
+    options = collect_options(image_size, None, label, environment, columns, None)
+    dataset = open_data(data, data_dir, options, verbose=not quiet)
+    parameters: dict[str, Any] = {
+        "n_matches": n_matches,
+        "latent_dim": latent_dim,
+        "caliper": caliper,
+        "metric": metric,
+        "max_steps": steps,
+        "random_state": seed,
+        "device": choose_device(device),
+        "n_jobs": n_jobs,
+    }
+    result = balance_dataset(
+        dataset,
+        output,
+        leave_out=leave_out or (),
+        report=report,
+        verbose=not quiet,
+        **parameters | _parse_parameters(choices or [], parameters),
+    )
+    if not quiet:
+        typer.echo(summarise_balance(result.diagnostics))
+        page = " Open report.html to look at it." if report else ""
+        typer.echo(f"\nWritten to {output}/.{page}")
+
+
+def _parse_parameters(choices: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """`name=value` texts as parameters of CausalBalancer that have no option of their own."""
+    from equipoise.balancer import CausalBalancer
+    from equipoise.benchmark.parsing import parse_value
+    from equipoise.choices import check_choice
+
+    others = [name for name in CausalBalancer().get_params() if name not in {*given, "verbose"}]
+    found = {}
+    for choice in choices:
+        name, _, text = choice.partition("=")
+        check_choice("parameter", name, others, hint="written as name=value")
+        value = parse_value(text)
+        found[name] = tuple(value) if isinstance(value, list) else value
+    return found
