@@ -48,6 +48,31 @@ def test_a_file_written_just_now_is_read_again(tree, tmp_path, reads):
     assert reads == ["a", "a"]
 
 
+def test_what_was_read_before_an_interruption_is_not_read_again(tree, tmp_path, monkeypatch, reads):
+    monkeypatch.setattr(file_digests, "BLOCK", 1)
+    plain = file_digests._digest
+
+    def stop(path):
+        if path.name == "b":
+            raise KeyboardInterrupt
+        return plain(path)
+
+    monkeypatch.setattr(file_digests, "_digest", stop)
+    with pytest.raises(KeyboardInterrupt):
+        digest_files(tree, ["a", "b", "c"], cache=tmp_path)
+    monkeypatch.setattr(file_digests, "_digest", plain)
+    reads.clear()
+    assert all(digest_files(tree, ["a", "b", "c"], cache=tmp_path))
+    assert sorted(reads) == ["b", "c"]
+
+
+def test_other_files_of_the_tree_stay_known(tree, tmp_path, reads):
+    digest_files(tree, ["a"], cache=tmp_path)
+    digest_files(tree, ["b"], cache=tmp_path)
+    digest_files(tree, ["a", "b"], cache=tmp_path)
+    assert reads == ["a", "b"]
+
+
 def test_a_file_that_cannot_be_read_has_no_digest(tree, tmp_path):
     assert digest_files(tree, ["a", "gone"], cache=tmp_path)[1] == b""
 

@@ -112,6 +112,10 @@ class TestPaths:
         with pytest.raises(ValueError, match="PACS is not on this machine"):
             get_dataset("PACS")
 
+    def test_no_name_is_not_the_directory_one_stands_in(self):
+        with pytest.raises(ValueError, match="unknown dataset ''"):
+            get_dataset("")
+
     @pytest.mark.parametrize("name", ["some/where", "table.csv"])
     def test_a_path_that_is_not_there_is_told_as_one(self, name):
         with pytest.raises(ValueError, match=f"there is no data at {name}"):

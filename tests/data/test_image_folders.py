@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from PIL import Image
 
 from equipoise.benchmark.fingerprint import fingerprint_data
-from equipoise.data import ImageFolderEnvironments, image_cache
+from equipoise.data import ImageFolderEnvironments, image_cache, open_dataset
 from equipoise.data.image_cache import decode_image
 from tests.data.image_tree import write_broken_images, write_image_tree
 
@@ -166,6 +167,19 @@ def test_images_one_level_too_high_are_told(tmp_path):
 def test_an_impossible_size_is_refused(open_tree, size):
     with pytest.raises(ValueError, match="image_size must be"):
         open_tree(image_size=size)
+
+
+def test_a_second_process_waits_for_the_first_and_decodes_nothing(open_tree, decoded):
+    """Two threads, each with a lock of its own, as two processes would have."""
+    with ThreadPoolExecutor(2) as pool:
+        both = [job.result() for job in [pool.submit(open_tree) for _ in range(2)]]
+    assert len(decoded) == 12
+    assert torch.equal(both[0].fetch(np.arange(12)), both[1].fetch(np.arange(12)))
+
+
+def test_columns_say_nothing_about_images(tree):
+    with pytest.raises(ValueError, match=r"label says nothing about .* a folder tree of images"):
+        open_dataset(tree, label="class")
 
 
 def test_a_misspelt_on_broken_is_refused(open_tree):

@@ -175,6 +175,8 @@ def test_a_table_is_packed_with_its_columns_and_trains(tmp_path):
     ("words", "message"),
     [
         (("check", "nothing"), "there is no directory nothing"),
+        (("features", ".", "--output", "backbone.py"), "is a file; a dataset is saved as"),
+        (("pack", ".", "--output", "backbone.py"), "is a file; a dataset is saved as"),
         (("check", ".", "--dataset", "PAC"), "Did you mean 'PACS'"),
         (("features", "nothing", "--output", "f"), "unknown dataset 'nothing'"),
         (("features", "PACS", "--output", "f", "--label", "y"), "label is no option of"),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+
+from rich.console import Console
 
 
 def choose_data_cache(given: str | Path | None = None) -> Path:
@@ -18,6 +21,16 @@ def choose_data_cache(given: str | Path | None = None) -> Path:
     if own:
         return Path(own).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "equipoise"
+
+
+def tell_wait(path: Path, verbose: bool) -> Callable[[], None]:
+    """What to do while another process writes to a cache: say so, and so look less hung."""
+
+    def tell() -> None:
+        if verbose:
+            Console(stderr=True).print(f"waiting for another process that writes {path}")
+
+    return tell
 
 
 def count_threads(n_jobs: int | None) -> int:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.data.backbones import fingerprint_backbone, load_backbone
-from equipoise.data.cache import choose_data_cache
+from equipoise.data.cache import choose_data_cache, tell_wait
 from equipoise.data.environments import EnvironmentDataset
 from equipoise.data.row_store import RowStore
 from equipoise.progress import track
@@ -83,7 +83,7 @@ def compute_features(
     positions = np.full(len(dataset), -1) if store is None else store.find(digests)
     if store is None or (positions < 0).any():
         with _frozen(network, device) as run:
-            store = store or _new_store(folder, run, dataset)
+            store = _new_store(folder, run, dataset) if store is None else store
             _compute_into(store, run, dataset, digests, batch_size=batch_size, verbose=verbose)
         positions = store.find(digests)
     return FeatureEnvironments(dataset, store, positions)
@@ -133,7 +133,7 @@ class _Run:
 
 @contextmanager
 def _frozen(network: nn.Module, device: str) -> Iterator[_Run]:
-    """The network in evaluation mode on the device; afterwards as it was, on the CPU again."""
+    """The network in evaluation mode on the device; afterwards as it was and where it was."""
     before = {name: module.training for name, module in network.named_modules()}
     origin = next((tensor.device for tensor in network.parameters()), torch.device("cpu"))
     try:
@@ -158,7 +158,7 @@ def _compute_into(
     batch_size: int,
     verbose: bool,
 ) -> None:
-    with store.writing():
+    with store.writing(on_wait=tell_wait(store.path, verbose)):
         missing = np.flatnonzero(store.find(digests) < 0)
         first = {digests[i]: int(i) for i in reversed(missing)}  # equal examples once
         wanted = np.array(sorted(first.values()), dtype=np.int64)

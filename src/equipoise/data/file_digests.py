@@ -42,21 +42,21 @@ def digest_files(
         known.find(path, state) for path, state in zip(paths, states, strict=True)
     ]
     missing = [place for place, digest in enumerate(digests) if digest is None]
-    with (
-        ThreadPoolExecutor(count_threads(n_jobs)) as pool,
-        track(len(missing), "reading files", enabled=verbose and bool(missing)) as tracker,
-    ):
-        for start in range(0, len(missing), BLOCK):
-            block = missing[start : start + BLOCK]
-            for place, digest in zip(
-                block, pool.map(_digest, [root / paths[i] for i in block]), strict=True
-            ):
-                digests[place] = digest
-            tracker.reach(start + len(block))
-    whole = [digest or b"" for digest in digests]
-    if missing:
-        known.remember(paths, states, whole, before=started - SETTLED_NANOSECONDS)
-    return whole
+    try:
+        with (
+            ThreadPoolExecutor(count_threads(n_jobs)) as pool,
+            track(len(missing), "reading files", enabled=verbose and bool(missing)) as tracker,
+        ):
+            for start in range(0, len(missing), BLOCK):
+                block = missing[start : start + BLOCK]
+                files = [root / paths[i] for i in block]
+                for place, digest in zip(block, pool.map(_digest, files), strict=True):
+                    digests[place] = digest
+                tracker.reach(start + len(block))
+    finally:  # also when interrupted: what was read is not read again
+        if missing:
+            known.remember(paths, states, digests, before=started - SETTLED_NANOSECONDS)
+    return [digest or b"" for digest in digests]
 
 
 class _Known:
@@ -81,15 +81,14 @@ class _Known:
         self,
         paths: Sequence[str],
         states: Sequence[State | None],
-        digests: Sequence[bytes],
+        digests: Sequence[bytes | None],
         *,
         before: int,
     ) -> None:
-        rows = [
-            (path, *state, digest)
-            for path, state, digest in zip(paths, states, digests, strict=True)
-            if state is not None and digest and state[1] < before
-        ]
+        for path, state, digest in zip(paths, states, digests, strict=True):
+            if state is not None and digest and state[1] < before:
+                self.entries[path] = (state, digest)
+        rows = [(path, *state, digest) for path, (state, digest) in self.entries.items()]
         table = pd.DataFrame(rows, columns=["path", "size", "changed", "digest"])
         with write_whole(self.file) as temporary:
             table.to_parquet(temporary, index=False)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from equipoise.data.cache import count_threads
+from equipoise.data.cache import count_threads, tell_wait
 from equipoise.data.row_store import RowStore
 from equipoise.progress import track
 
@@ -65,7 +65,7 @@ def cache_images(
     positions = store.find(digests)
     broken: dict[bytes, str] = {}
     if (positions < 0).any():
-        with store.writing():
+        with store.writing(on_wait=tell_wait(store.path, verbose)):
             positions = store.find(digests)  # another process may have been faster
             first = {digests[i]: paths[i] for i in _missing(positions)}
             broken = _decode_into(store, root, first, size, n_jobs=n_jobs, verbose=verbose)
@@ -101,12 +101,14 @@ def _decode_into(
         for start in range(0, len(wanted), block):
             part = wanted[start : start + block]
             decoded = list(pool.map(lambda item: _load(root / item[1], item[0], size), part))
-            good = [(digest, row) for (digest, _), row in zip(part, decoded, strict=True)]
-            reasons |= {digest: row for digest, row in good if isinstance(row, str)}
-            good = [(digest, row) for digest, row in good if not isinstance(row, str)]
+            good = dict[bytes, NDArray[np.uint8]]()
+            for (digest, _), found in zip(part, decoded, strict=True):
+                if isinstance(found, str):
+                    reasons[digest] = found
+                else:
+                    good[digest] = found
             if good:
-                rows = np.stack([np.asarray(row) for _, row in good])
-                store.add([digest for digest, _ in good], rows)
+                store.add(list(good), np.stack(list(good.values())))
             tracker.reach(start + len(part), f"{len(reasons)} broken" if reasons else None)
     return reasons
 

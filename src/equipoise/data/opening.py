@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from equipoise.choices import check_choice
@@ -20,8 +20,8 @@ def open_dataset(
     label: str | None = None,
     environment: str | None = None,
     features: Sequence[str] | str | None = None,
-    image_size: int | Sequence[int] = IMAGE_SIZE,
-    on_broken: str = "raise",
+    image_size: int | Sequence[int] | None = None,
+    on_broken: str | None = None,
     cache: str | Path | None = None,
     n_jobs: int | None = None,
     verbose: bool | None = None,
@@ -34,7 +34,8 @@ def open_dataset(
         number columns; an .npz with `x`, `y` and `environment`; or what `save_dataset` wrote
     label, environment, features : names of columns or arrays; of a table by default `label`,
         `environment` and all others
-    image_size, on_broken, cache, n_jobs, verbose : of images, see `ImageFolderEnvironments`
+    image_size, on_broken, cache, n_jobs, verbose : of a folder tree, see
+        `ImageFolderEnvironments`; 224 and "raise" if not given
 
     >>> import tempfile
     >>> table = Path(tempfile.mkdtemp()) / "patients.csv"
@@ -45,33 +46,37 @@ def open_dataset(
     path = Path(path).expanduser()
     if not path.exists():
         raise ValueError(f"there is no data at {path}")
-    columns = [None if features is None else _as_list(features), label, environment]
-    if path.is_dir():
-        if any(name is not None for name in columns):
-            raise ValueError(
-                f"label, environment and features name columns of a table, but {path} is a "
-                "directory: its labels and environments are fixed"
-            )
-        if is_saved(path):
-            return load_dataset(path)
+    of_tables = {"label": label, "environment": environment, "features": features}
+    of_images = {"image_size": image_size, "on_broken": on_broken}
+    if path.is_dir() and not is_saved(path):
+        _refuse(path, "a folder tree of images", of_tables)
         return ImageFolderEnvironments(
             path,
-            image_size=image_size,
-            on_broken=on_broken,
+            image_size=IMAGE_SIZE if image_size is None else image_size,
+            on_broken=on_broken or "raise",
             cache=cache,
             n_jobs=n_jobs,
             verbose=verbose,
         )
-    check_choice("kind of data", path.suffix.lower(), KINDS, hint="or a directory")
-    if path.suffix.lower() != ".npz":
-        chosen = None if features is None else _as_list(features)
+    if path.is_dir():
+        _refuse(path, "a saved dataset", {**of_tables, **of_images})
+        return load_dataset(path)
+    suffix = check_choice("kind of data", path.suffix.lower(), KINDS, hint="or a directory")
+    _refuse(path, "a file of numbers", of_images)
+    chosen = None if features is None else _as_list(features)
+    if suffix != ".npz":
         return read_table(path, label=label, environment=environment, features=chosen)
-    chosen = _as_list(features or [])
-    if len(chosen) > 1:
+    if chosen is not None and len(chosen) != 1:
         raise ValueError(f"examples of {path} are one array, but features names {chosen}")
-    return read_arrays(
-        path, label=label, environment=environment, features=chosen[0] if chosen else None
-    )
+    name = None if chosen is None else chosen[0]
+    return read_arrays(path, label=label, environment=environment, features=name)
+
+
+def _refuse(path: Path, kind: str, options: Mapping[str, object]) -> None:
+    """Let no option be silently ignored."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} says nothing about {path}, which is {kind}: leave it out")
 
 
 def _as_list(names: Sequence[str] | str) -> list[str]:

@@ -48,7 +48,7 @@ def check_dataset(name: str, *, data_dir: str | Path | None = None) -> Path | No
     folders = [Path()] if data_dir is None else [Path(), Path(data_dir).expanduser()]
     for folder in folders:
         path = folder / Path(name).expanduser()
-        if path.exists():
+        if name and path.exists():
             return path
     if "/" in name or "\\" in name or Path(name).suffix:
         raise ValueError(

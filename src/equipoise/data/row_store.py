@@ -78,12 +78,12 @@ class RowStore:
         return np.array([places.get(digest, -1) for digest in digests], dtype=np.int64)
 
     @contextmanager
-    def writing(self, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-        """Be the one process that adds rows; wait for another one to end.
+    def writing(self, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Be the one process that adds rows; wait for another one to end, after `on_wait`.
 
         What a killed writer left without its digest is cut off first.
         """
-        with hold_lock(self.path / ".lock", on_wait=on_wait or (lambda: None)):
+        with hold_lock(self.path / ".lock", on_wait=on_wait):
             n = len(self)
             for file, width in ((self._rows, self._row_bytes), (self._digests, DIGEST_BYTES)):
                 if _size(file) > n * width:

@@ -92,15 +92,12 @@ def save_dataset(
     SavedEnvironments(2 examples of shape (1,), 2 labels, 2 environments)
     """
     path = Path(path)
+    check_output(path)
     key = _key_of(dataset)
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"{path} is a file; a dataset is saved as a directory")
     if is_saved(path):
         if _read_facts(path)["key"] == key:
             return SavedEnvironments(path)
         raise ValueError(f"{path} holds another dataset: choose another output, or delete it")
-    if path.is_dir() and any(path.iterdir()) and not _is_unfinished(path):
-        raise ValueError(f"{path} is not empty and holds no dataset: choose another output")
     path.mkdir(parents=True, exist_ok=True)
     remove_parts(path)
     _write_examples(dataset, path)
@@ -128,6 +125,15 @@ def load_dataset(path: str | Path) -> SavedEnvironments:
 def is_saved(path: str | Path) -> bool:
     """Whether a directory holds a dataset that was saved to the end."""
     return (Path(path) / "dataset.json").is_file()
+
+
+def check_output(path: str | Path) -> None:
+    """Refuse a place where no dataset can be saved, best before there is one."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file; a dataset is saved as a directory")
+    if path.is_dir() and not is_saved(path) and not _is_unfinished(path):
+        raise ValueError(f"{path} is not empty and holds no dataset: choose another output")
 
 
 def _is_unfinished(path: Path) -> bool:

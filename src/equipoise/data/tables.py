@@ -51,6 +51,8 @@ def read_table(
         features = [str(name) for name in table.columns if name not in (label, environment)]
     for name in features:
         _choose_name(path, "features", name, (), table.columns)
+        if name in (label, environment):
+            raise ValueError(f"{name!r} cannot be a feature of {path}: it says what an example is")
     if not features:
         raise ValueError(
             f"{path} has no columns besides {label!r} and {environment!r}: features are missing"
@@ -73,20 +75,21 @@ def read_arrays(
 ) -> ArrayEnvironments:
     """Read an .npz file: examples `x` [N, …], and their labels `y` and environments."""
     path = Path(path)
-    arrays = _load_arrays(path)
-    features = _choose_name(path, "features", features, FEATURES, arrays)
-    label = _choose_name(path, "label", label, LABELS, arrays)
-    environment = _choose_name(path, "environment", environment, ENVIRONMENTS, arrays)
-    x, y, sites = arrays[features], arrays[label], arrays[environment]
+    names = _load_arrays(path, ())[0]
+    features = _choose_name(path, "features", features, FEATURES, names)
+    label = _choose_name(path, "label", label, LABELS, names)
+    environment = _choose_name(path, "environment", environment, ENVIRONMENTS, names)
+    x, y, sites = _load_arrays(path, (features, label, environment))[1]
     labels = check_column(f"{label!r} of {path}", y)
     _check_classes(path, labels, label)
     return ArrayEnvironments(x, labels, check_column(f"{environment!r} of {path}", sites))
 
 
-def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _load_arrays(path: Path, wanted: Sequence[str]) -> tuple[list[str], list[NDArray[Any]]]:
+    """The names of all arrays, and those that are wanted."""
     try:
         with np.load(path) as arrays:
-            return dict(arrays)
+            return list(arrays), [arrays[name] for name in wanted]
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise ValueError(f"{path} cannot be read as arrays: {error}") from error
 
