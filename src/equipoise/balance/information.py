@@ -66,17 +66,16 @@ def tabulate_information(
         here = np.flatnonzero(groups.environments == environment)
         part = np.random.default_rng([seed, environment, 0xD1A6]).permutation(here)[:MAX_EXAMPLES]
         labels = groups.labels[part]
-        told = {
-            when: _tell(z[part], scores[part], known, part, labels, mass, seed)
-            for when, mass in (("before", np.ones(len(part))), ("after", weights[part]))
-        }
-        frame = pd.DataFrame(told).rename_axis(["variable", "kind"]).reset_index()
+        before, after = (
+            _tell(z[part], scores[part], known, part, labels, mass, seed)
+            for mass in (np.ones(len(part)), weights[part])
+        )
+        frame = pd.DataFrame(list(before), columns=["variable", "kind"])
+        frame["before"], frame["after"] = list(before.values()), list(after.values())
         shares = np.bincount(groups.labels[here]) / max(1, len(here))
         frame["label_entropy"] = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
         frame["examples"] = len(here)
-        frames.append(
-            frame.rename_axis(["variable", "kind"]).reset_index().assign(environment=name)
-        )
+        frames.append(frame.assign(environment=name))
     table = pd.concat(frames, ignore_index=True)
     order = ["environment", "variable", "kind", "before", "after", "label_entropy", "examples"]
     return pd.concat([table, _pool(table)], ignore_index=True)[order]
