@@ -15,6 +15,7 @@ from pandas.api.types import is_numeric_dtype
 
 from equipoise.choices import check_choice
 from equipoise.data.arrays import ArrayEnvironments
+from equipoise.data.categories import expand_category, is_category
 from equipoise.data.columns import check_column
 
 # What is looked for where nobody said: the first of these that is there.
@@ -36,10 +37,11 @@ def read_table(
     environment: str | None = None,
     features: Sequence[str] | None = None,
 ) -> TableEnvironments:
-    """Read a .csv or .parquet file with a label, an environment and number columns.
+    """Read a .csv or .parquet file with a label, an environment and columns of features.
 
     `label` and `environment` name their columns, by default `label` and `environment`;
-    `features` those an example is made of, by default all others, which must hold numbers.
+    `features` those an example is made of, by default all others. A column of numbers is one
+    feature; a column of up to 50 names becomes an indicator for each name.
     """
     path = Path(path)
     table = _read(path)
@@ -60,9 +62,16 @@ def read_table(
     labels = _read_names(path, table[label], label)
     _check_classes(path, labels, label)
     sites = _read_names(path, table[environment], environment)
-    x = np.stack([_read_numbers(path, table[name], name) for name in features], axis=1)
-    data = TableEnvironments(x, labels, sites)
-    data.feature_names = tuple(features)
+    names, columns = list[str](), list[NDArray[np.float64]]()
+    for name in features:
+        if is_category(table[name]):
+            some, values = expand_category(path, table[name], name)
+        else:
+            some, values = [name], _read_numbers(path, table[name], name)[:, None]
+        names += some
+        columns.append(values)
+    data = TableEnvironments(np.concatenate(columns, axis=1), labels, sites)
+    data.feature_names = tuple(names)
     return data
 
 
