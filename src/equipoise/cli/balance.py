@@ -123,8 +123,10 @@ def _parse_parameters(choices: list[str], given: dict[str, Any]) -> dict[str, An
     others = [name for name in CausalBalancer().get_params() if name not in {*given, "verbose"}]
     found = {}
     for choice in choices:
-        name, _, text = choice.partition("=")
-        check_choice("parameter", name, others, hint="written as name=value")
+        name, equals, text = choice.partition("=")
+        check_choice("parameter", name, others)
         value = parse_value(text)
+        if not equals or (isinstance(value, str) and name not in ("prior", "score")):
+            raise ValueError(f"--set takes name=value with a number, got {choice!r}")
         found[name] = tuple(value) if isinstance(value, list) else value
     return found

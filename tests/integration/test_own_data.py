@@ -1,0 +1,253 @@
+"""A user's own data: files in, one command, and everything to train with comes out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from equipoise import CausalBalancer
+from equipoise.balance import Groups
+from equipoise.balance.balance_table import tabulate_balance
+from equipoise.balance.covariates import Covariate
+from equipoise.cli import app
+from equipoise.latent import fitting
+from tests.data.image_tree import write_image_tree
+from tests.integration.planted_table import make_planted_table
+
+QUICK = ("--set", "hidden=[64,64]", "--n-jobs", "1")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def run_balance(data, output, *options):
+    columns = ("--label", "ill", "--environment", "hospital")
+    return run("balance", data, *columns, "--output", output, *QUICK, *options)
+
+
+@pytest.fixture(scope="module")
+def patients():
+    return make_planted_table()
+
+
+@pytest.fixture(scope="module")
+def csv(patients, tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "patients.csv"
+    patients.drop(columns="scanner").to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def done(csv, tmp_path_factory):
+    """The command as a user would give it, and its output directory."""
+    output = tmp_path_factory.mktemp("balanced") / "out"
+    result = run_balance(csv, output, "--latent-dim", 1, "--steps", 400)
+    assert result.exit_code == 0, result.output
+    return result, output
+
+
+def test_the_planted_confounder_is_found_and_gone_after_balancing(patients, done):
+    """The scanner was in no column: the weights alone must make the labels' scanners alike."""
+    _, output = done
+    weights = pd.read_parquet(output / "weights.parquet")
+    assert weights["example"].tolist() == list(range(len(patients)))
+    labels = (patients["ill"] == "yes").to_numpy(dtype=int)
+    sites = pd.factorize(patients["hospital"], sort=True)[0]
+    groups = Groups(labels, sites, ("no", "yes"), ("north", "south", "west"))
+    scanner = Covariate("scanner", "known", (patients["scanner"] == "new").to_numpy(dtype=float))
+    table = tabulate_balance([scanner], groups, weights["weight"].to_numpy())
+    assert (table["smd_before"] > 0.5).all()
+    assert (table["smd_after"] < 0.1).all()
+
+
+def test_the_summary_names_what_was_spurious_and_what_was_not(done):
+    result, output = done
+    summary = (output / "summary.txt").read_text()
+    assert summary.strip() in result.output
+    verdict = " ".join(summary.split("Verdict")[1].split())
+    assert "strong dependence of the label on Z was found" in verdict
+    evened = verdict.split("Evened out between the labels:")[1].split("·")[0]
+    still = verdict.split("left for a model to learn from:")[1].split("·")[0]
+    assert all(name in evened for name in ("contrast", "brightness", "sharpness"))
+    assert "marker" in still
+
+
+def test_the_report_is_written_and_names_the_columns(done):
+    _, output = done
+    page = (output / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    for name in ("contrast", "marker", "north", "yes"):
+        assert name in page
+
+
+def test_every_match_is_of_another_label_and_the_same_environment(patients, done):
+    _, output = done
+    matches = pd.read_parquet(output / "matches.parquet")
+    assert list(matches.columns) == ["anchor", "match", "label", "environment", "distance"]
+    anchors, found = patients.loc[matches["anchor"]], patients.loc[matches["match"]]
+    assert (anchors["ill"].to_numpy() != found["ill"].to_numpy()).all()
+    assert (matches["label"].to_numpy() == found["ill"].to_numpy()).all()
+    assert (matches["environment"].to_numpy() == found["hospital"].to_numpy()).all()
+    assert (anchors["hospital"].to_numpy() == found["hospital"].to_numpy()).all()
+    assert set(matches["anchor"]) == set(range(len(patients)))
+    assert matches["distance"].min() >= 0
+
+
+def test_weights_are_what_the_matches_amount_to(done):
+    _, output = done
+    matches = pd.read_parquet(output / "matches.parquet")
+    weights = pd.read_parquet(output / "weights.parquet")
+    share = 1.0 / matches.groupby("anchor")["match"].transform("size")
+    gained = share.groupby(matches["match"]).sum().reindex(weights["example"], fill_value=0.0)
+    np.testing.assert_allclose(weights["weight"], 1.0 + gained.to_numpy())
+
+
+def test_the_saved_balancer_hands_out_batches(patients, done):
+    _, output = done
+    balancer = CausalBalancer.load(output / "balancer.safetensors")
+    batch = next(iter(balancer.batch_sampler(8)))
+    assert patients.loc[batch, "ill"].value_counts().to_dict() == {"no": 24, "yes": 24}
+
+
+def test_the_same_command_again_ends_with_the_same_files(csv, done):
+    _, output = done
+    names = ("matches.parquet", "weights.parquet", "balancer.safetensors", "summary.txt")
+    before = {name: (output / name).read_bytes() for name in names}
+    (output / "weights.parquet").unlink()
+    assert run_balance(csv, output, "--latent-dim", 1, "--steps", 400).exit_code == 0
+    assert {name: (output / name).read_bytes() for name in names} == before
+
+
+def test_an_interrupted_command_goes_on_and_ends_with_the_same_bits(csv, tmp_path, monkeypatch):
+    options = ("--steps", 120, "--no-report", "--quiet")
+    assert run_balance(csv, tmp_path / "whole", *options).exit_code == 0
+    steps = []
+    take_step = fitting._Fit.step
+
+    def give_up(self):
+        if len(steps) == 70:
+            raise KeyboardInterrupt
+        steps.append(1)
+        take_step(self)
+
+    monkeypatch.setattr(fitting._Fit, "step", give_up)
+    result = run_balance(csv, tmp_path / "cut", *options)
+    assert result.exit_code == 130
+    assert (tmp_path / "cut" / "fit.safetensors").is_file()
+    taken = []
+    monkeypatch.setattr(fitting._Fit, "step", lambda self: (taken.append(1), take_step(self)))
+    assert run_balance(csv, tmp_path / "cut", *options).exit_code == 0
+    assert len(taken) == 70  # it went on at step 50, the last that was kept
+    for name in ("weights.parquet", "matches.parquet", "balancer.safetensors"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (tmp_path / "cut" / "fit.safetensors").exists()
+
+
+def test_an_environment_left_out_is_never_looked_at(patients, csv, tmp_path):
+    options = ("--leave-out", "west", "--steps", 20, "--no-report", "--quiet")
+    assert run_balance(csv, tmp_path / "out", *options).exit_code == 0
+    weights = pd.read_parquet(tmp_path / "out" / "weights.parquet")
+    matches = pd.read_parquet(tmp_path / "out" / "matches.parquet")
+    kept = set(np.flatnonzero(patients["hospital"] != "west").tolist())
+    assert set(weights["example"]) == set(matches["anchor"]) == kept
+    assert set(matches["match"]) <= kept
+    changed = patients.drop(columns="scanner").copy()
+    changed.loc[changed["hospital"] == "west", "marker"] = 1e6
+    changed.to_csv(tmp_path / "changed.csv", index=False)
+    assert run_balance(tmp_path / "changed.csv", tmp_path / "other", *options).exit_code == 0
+    again = pd.read_parquet(tmp_path / "other" / "weights.parquet")
+    pd.testing.assert_frame_equal(weights, again)
+
+
+class TestOtherKinds:
+    def test_parquet_with_columns_of_names(self, patients, tmp_path):
+        table = patients.assign(sex=np.where(np.arange(len(patients)) % 3 == 0, "f", "m"))
+        table.to_parquet(tmp_path / "patients.parquet")
+        features = ("--features", "contrast,marker", "--features", "sex,scanner")
+        options = (*features, "--steps", 20, "--quiet", "--no-report")
+        result = run_balance(tmp_path / "patients.parquet", tmp_path / "out", *options)
+        assert result.exit_code == 0, result.output
+        summary = (tmp_path / "out" / "summary.txt").read_text()
+        assert "scanner = old" in summary
+        assert "sex = m" in summary
+        assert "fever" not in summary
+
+    def test_embeddings_in_an_npz(self, patients, tmp_path):
+        x = patients[["contrast", "marker"]].to_numpy() @ np.ones((2, 120))
+        arrays = {"x": x, "y": patients["ill"].astype(str), "environment": patients["hospital"]}
+        arrays = {name: np.asarray(values) for name, values in arrays.items()}
+        arrays = {k: v.astype(str) if v.dtype == object else v for k, v in arrays.items()}
+        np.savez(tmp_path / "embeddings.npz", **arrays)
+        output = tmp_path / "out"
+        options = ("--output", output, *QUICK, "--steps", 20, "--quiet", "--no-report")
+        result = run("balance", tmp_path / "embeddings.npz", *options)
+        assert result.exit_code == 0, result.output
+        assert len(pd.read_parquet(output / "weights.parquet")) == len(patients)
+        assert "feature" not in (output / "summary.txt").read_text()  # 120 numbers have no names
+
+    def test_a_folder_tree_names_its_files(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+        environments = ("art", "photo", "sketch")
+        tree = write_image_tree(tmp_path / "tree", environments, ("cat", "dog"), 30, size=16)
+        options = ("--image-size", 16, "--leave-out", "sketch", "--steps", 20, "--quiet")
+        output = tmp_path / "out"
+        result = run("balance", tmp_path / "tree", "--output", output, *QUICK, *options)
+        assert result.exit_code == 0, result.output
+        weights = pd.read_parquet(output / "weights.parquet")
+        assert len(weights) == 120
+        assert set(weights["name"]) == {path for path in tree if not path.startswith("sketch")}
+        first = weights.iloc[0]
+        assert first["name"].startswith(f"{first['environment']}/{first['label']}/")
+        assert (output / "report.html").read_text().count("data:image/") > 0
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("change", "options", "message"),
+        [
+            ({"marker": np.nan}, (), "column 'marker' of"),
+            ({"ill": None}, (), "has missing values"),
+            ({"ill": "yes"}, (), "two labels or more"),
+            ({"hospital": "north"}, (), "two or more are needed"),
+            ({}, ("--features", "markr"), "Did you mean 'marker'?"),
+            ({}, ("--leave-out", "nort"), "Did you mean 'north'?"),
+            ({}, ("--set", "tolerence=1"), "Did you mean 'tolerance'?"),
+            ({}, ("--set", "tolerance"), "name=value"),
+            ({}, ("--set", "tolerance=few"), "got 'tolerance=few'"),
+            ({}, ("--metric", "l3"), "Did you mean"),
+            ({}, ("--n-matches", 5), "n_matches must be between 1 and"),
+        ],
+    )
+    def test_a_mistake_is_one_sentence_and_exit_code_2(
+        self, patients, tmp_path, change, options, message
+    ):
+        table = patients.drop(columns="scanner").head(60)
+        for name, value in change.items():
+            table[name] = value
+        table.to_csv(tmp_path / "t.csv", index=False)
+        result = run_balance(tmp_path / "t.csv", tmp_path / "out", "--steps", 2, *options)
+        assert result.exit_code == 2
+        said = " ".join(result.stderr.split())
+        assert said.startswith("error: ")
+        assert message in said
+        assert "Traceback" not in said
+
+    def test_a_directory_of_other_results_is_left_alone(self, csv, done, tmp_path):
+        _, output = done
+        before = (output / "settings.json").read_text()
+        result = run_balance(csv, output, "--steps", 7)
+        assert result.exit_code == 2
+        assert "holds the result of other parameters" in " ".join(result.stderr.split())
+        assert (output / "settings.json").read_text() == before
+        (tmp_path / "thesis.txt").write_text("")
+        result = run_balance(csv, tmp_path)
+        assert result.exit_code == 2
+        assert "is not empty and holds no result" in " ".join(result.stderr.split())
+
+
+def test_help_starts_with_the_three_most_common_uses():
+    shown = run("balance", "--help").output
+    uses = shown.split("Arguments")[0]
+    for words in ("patients.csv --label ill", "photos --image-size", "embeddings.npz"):
+        assert words in uses
