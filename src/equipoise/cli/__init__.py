@@ -11,7 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from equipoise import __version__
-from equipoise.cli import data, demo, listing, plot, predict, report, reproduce, sweep, train
+from equipoise.cli import (
+    balance,
+    data,
+    demo,
+    import_sweep,
+    listing,
+    plot,
+    predict,
+    report,
+    reproduce,
+    sweep,
+    table,
+    train,
+)
 
 app = typer.Typer(
     name="equipoise",
@@ -44,6 +57,10 @@ def _add(command: Callable[..., Any], example: str, *, name: str | None = None) 
 
 _add(demo.demo, "equipoise demo --dataset ColoredMNIST --output demo-two-colours")
 _add(
+    balance.balance,
+    "equipoise balance patients.csv --label ill --environment hospital --output out",
+)
+_add(
     train.train,
     "equipoise train --dataset ColoredMNIST10 --algorithm CORAL "
     "--sampling balanced --test-environment 2 --seed 0 --output runs/x --quick",
@@ -53,6 +70,12 @@ _add(report.report, "equipoise report runs/x --output report.html")
 _add(plot.plot, "equipoise plot love runs/x --output love.pdf")
 _add(listing.list_names, "equipoise list algorithms --json", name="list")
 _add(sweep.sweep, "equipoise sweep sweep.yaml --output runs --workers 2")
+_add(
+    import_sweep.import_sweep,
+    "equipoise import-sweep domainbed/sweep --selection train-domain --output chosen.yaml",
+    name="import-sweep",
+)
+_add(table.table, "equipoise table runs/sweep-sweep.json --selection balanced --format markdown")
 _add(
     reproduce.reproduce,
     "equipoise reproduce table1 --profile quick --output results --seeds 3 --workers 2",
