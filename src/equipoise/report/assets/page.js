@@ -65,6 +65,7 @@
     const bars = make("div", { className: "score", title: told });
     bars.setAttribute("role", "img");
     bars.setAttribute("aria-label", "Score: " + told);
+    bars.style.maxWidth = 1.2 * example.s.length + "rem";
     const largest = Math.max(...example.s, 1e-9);
     example.s.forEach((p, code) => {
       const bar = make("i", { className: code === example.y ? "own" : "" });

@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from equipoise.report.figures.style import shorten
+
 
 def draw_tables(
     before: NDArray,
@@ -31,8 +33,8 @@ def draw_tables(
         axes.set_title(title)
         axes.set_xlabel(covariate_name)
         axes.set_ylabel("label")
-        axes.set_xticks(np.arange(n_columns), value_names)
-        axes.set_yticks(np.arange(n_rows), label_names)
+        axes.set_xticks(np.arange(n_columns), value_names and shorten(value_names, 9))
+        axes.set_yticks(np.arange(n_rows), shorten(label_names))
     return figure
 
 

@@ -1,0 +1,143 @@
+"""The page: complete, by itself, the same every time, and nobody's names are markup."""
+
+import re
+
+import numpy as np
+import pytest
+
+from equipoise.balancer import CausalBalancer
+from equipoise.data import EnvironmentDataset
+from equipoise.report import write_report
+from report.subjects import HOSTILE, fit_pictures, fit_table, make_table
+
+SECTIONS = [
+    *("balance", "tables", "overlap", "gallery", "latent", "identifiability", "use", "tuning"),
+    "settings",
+]
+
+
+@pytest.fixture(scope="module")
+def table_page(tmp_path_factory):
+    path = fit_table().report(tmp_path_factory.mktemp("page") / "table.html")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def picture_page(tmp_path_factory):
+    path = fit_pictures().report(tmp_path_factory.mktemp("page") / "pictures.html")
+    return path.read_text(encoding="utf-8")
+
+
+def test_it_has_every_section_and_a_way_to_each(table_page):
+    assert re.findall(r'<section id="([\w-]+)">', table_page) == SECTIONS
+    assert re.findall(r'<a href="#([\w-]+)">', table_page) == SECTIONS
+
+
+def test_the_verdict_comes_first(table_page):
+    verdict = fit_table().diagnose().verdict
+    assert verdict.headline in table_page
+    assert table_page.index('id="verdict"') < table_page.index('id="balance"')
+
+
+def test_it_needs_no_other_file(table_page, picture_page):
+    for page in (table_page, picture_page):
+        assert "default-src &#x27;none&#x27;" in page
+        addresses = re.findall(r'(?:src|href|url)\s*[=(]\s*["\']?([^"\'\s>)]+)', page)
+        markup = [a for a in addresses if "&" not in a and "\\u003" not in a]
+        assert markup
+        assert all(a.startswith(("data:", "#", "x")) for a in markup), set(markup)
+        assert "http://" not in page
+        assert "https://" not in page
+
+
+def test_names_are_never_markup(table_page, picture_page):
+    for page in (table_page, picture_page):
+        assert "<img src=x" not in page
+        assert "<script>window.hacked" not in page
+        assert page.count("</script>") == 2  # the gallery's data and the page's own script
+        assert "&lt;/script&gt;" in page
+
+
+def test_features_of_a_table_are_shown_by_name_and_value(table_page):
+    assert '"features":["signal"' in table_page
+    assert '"v":[' in table_page
+    assert '"p":"data:image' not in table_page
+
+
+def test_pictures_are_inside_the_page(picture_page):
+    assert picture_page.count("data:image/png;base64,") > 50
+
+
+def test_a_known_covariate_has_its_table(picture_page):
+    assert "Label × colour" in picture_page
+
+
+def test_the_same_seed_writes_the_same_bytes(tmp_path):
+    pages = [
+        fit_table().report(tmp_path / f"{i}.html", seed=seed).read_bytes()
+        for i, seed in enumerate((3, 3, 4))
+    ]
+    assert pages[0] == pages[1] != pages[2]
+
+
+def test_a_loaded_balancer_reports_without_examples_or_with_them(tmp_path):
+    fit_table().save(tmp_path / "balancer.safetensors")
+    loaded = CausalBalancer.load(tmp_path / "balancer.safetensors")
+    without = loaded.report(tmp_path / "without.html").read_text()
+    assert 'id="gallery"' not in without
+    assert 'id="balance"' in without
+    given = loaded.report(tmp_path / "with.html", *make_table()).read_text()
+    assert 'id="gallery"' in given
+    assert HOSTILE not in given
+
+
+def test_further_examples_are_matched_among_themselves(tmp_path):
+    features, labels, places = make_table(80)
+    page = fit_table().report(tmp_path / "x.html", features, labels, places).read_text()
+    assert "80 examples" in page
+    shown = {int(i) for i in re.findall(r'"i":(\d+)', page)}
+    assert shown
+    assert max(shown) < 80
+
+
+def test_broken_names_of_files_can_be_written(tmp_path):
+    page = fit_table().report(tmp_path / "x.html", title="half \udc80 a character")
+    assert "half &#56448; a character" in page.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_reported_is_said_plainly(tmp_path):
+    with pytest.raises(ValueError, match="nothing to report on"):
+        write_report(tmp_path / "x.html")
+    with pytest.raises(ValueError, match="is a directory; name a file"):
+        fit_table().report(tmp_path)
+    with pytest.raises(ValueError, match="has not been fitted"):
+        CausalBalancer().report(tmp_path / "x.html")
+    with pytest.raises(ValueError, match="2 names, but an example has 4 features"):
+        write_report(tmp_path / "x.html", fit_table(), feature_names=["a", "b"])
+    assert not (tmp_path / "x.html").exists()
+
+
+class Labelled(EnvironmentDataset):
+    """Many labels: thirty of them, in large grey pictures."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.labels, self.environments = np.arange(240) % 30, np.arange(240) // 120
+        self.label_names = tuple(f"kind {i}" for i in range(30))
+        self.environment_names = ("a", "b")
+        self.input_shape = (1, 64, 64)
+        self._x = rng.random((240, 1, 64, 64)).astype(np.float32)
+
+    def fetch(self, indices):
+        import torch
+
+        return torch.from_numpy(self._x[indices])
+
+
+def test_many_labels_and_large_pictures_stay_a_small_page(tmp_path):
+    balancer = CausalBalancer(max_steps=3, n_nearest=3, hidden=(8,), latent_dim=2)
+    page = balancer.fit(Labelled()).report(tmp_path / "x.html")
+    assert page.stat().st_size < 4_000_000
+    text = page.read_text()
+    assert "The 12 nearest of the 29 labels are shown." in text
+    assert "The first 20 of 30 labels." in text
