@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.balance import cross_table, mutual_information, same_covariate_rate
+from equipoise.balance import mutual_information, same_covariate_rate
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import RunData, RunResult, RunSettings, execute_run, make_settings
 from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
+from equipoise.benchmark.batch_tables import tabulate_epoch
 from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.run_data import split_for_run
-from equipoise.benchmark.sampling import count_anchors, make_batches
+from equipoise.benchmark.sampling import make_batches
 from equipoise.data import EnvironmentDataset, get_dataset
 from equipoise.files import write_json
 from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
@@ -163,7 +164,7 @@ def _examine(
         say("   the true covariate of this dataset is not known: nothing to compare matches with")
         return None, facts
     rate = same_covariate_rate(balancer.matches_, data.train.covariate)
-    tables = [_tabulate_epoch(settings[name], data, balancer) for name in SAMPLINGS]
+    tables = [tabulate_epoch(settings[name], data, balancer) for name in SAMPLINGS]
     dependence = Dependence(*tables)
     facts |= {"same_covariate_rate": rate, "mutual_information_ratio": dependence.ratio}
     name = data.train.covariate_name
@@ -175,19 +176,6 @@ def _examine(
         f"({100 * dependence.ratio:.2f} %)"
     )
     return dependence, facts
-
-
-def _tabulate_epoch(settings: RunSettings, data: RunData, balancer: CausalBalancer) -> Ints:
-    """Label × covariate over as many batches as make every example an anchor about once."""
-    assert data.train.covariate is not None
-    batches = make_batches(settings, data, balancer=balancer)
-    size = len(data.train) // len(data.training_environments)
-    anchors = count_anchors(settings, data.train.n_labels)
-    drawn = np.concatenate([part for t in range(size // anchors) for part in batches.draw(t)])
-    n_values = int(data.train.covariate.max()) + 1
-    return cross_table(
-        data.train.labels[drawn], data.train.covariate[drawn], (data.train.n_labels, n_values)
-    )
 
 
 def _draw(

@@ -9,6 +9,7 @@ from typing import Any
 from equipoise.benchmark.parsing import parse_value
 from equipoise.benchmark.result import RunResult
 from equipoise.benchmark.run_directory import RunDirectory
+from equipoise.benchmark.run_name import resolve_balancer
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.sweep_manifest import read_manifest
 from equipoise.benchmark.sweep_spec import LISTED
@@ -77,7 +78,8 @@ def describe_result(name: str, result: RunResult) -> FinishedRun:
 
 
 def _further_settings(settings: RunSettings) -> dict[str, Any]:
-    return {name: v for name, v in settings.to_json().items() if name not in NOT_COMPARED}
+    values = {name: v for name, v in settings.to_json().items() if name not in NOT_COMPARED}
+    return {**values, "balancer": resolve_balancer(settings)}
 
 
 def _keep(runs: Iterable[FinishedRun], condition: str) -> list[FinishedRun]:

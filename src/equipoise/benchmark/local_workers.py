@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
@@ -57,6 +58,20 @@ class LocalWorkers:
         finally:
             for worker in workers:
                 worker.end()
+
+
+class InlineWorker:
+    """Carries out tasks one after the other in this process: to debug, or to start no other."""
+
+    def __init__(self) -> None:
+        self.threads = count_threads(1)
+
+    def run(
+        self, tasks: Sequence[SweepTask], report: Report
+    ) -> Generator[tuple[int, TaskOutcome], None, None]:
+        """Positions and outcomes of the tasks, as they end."""
+        for position, task in enumerate(tasks):
+            yield position, carry_out(task, partial(report, position))
 
 
 class _Worker:
@@ -125,6 +140,8 @@ def _follow_parent() -> None:
 
 
 def count_threads(n_workers: int) -> int:
-    """Cores for each of so many workers, at least one."""
+    """Cores for each of so many workers, at least one and at most OMP_NUM_THREADS if it is set."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (available or 1) // n_workers)
+    share = max(1, (available or 1) // n_workers)
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return min(share, max(1, int(allowed))) if allowed.isdecimal() else share

@@ -15,6 +15,7 @@ from equipoise.benchmark.fingerprint import fingerprint_data
 from equipoise.benchmark.locks import Locked, hold_lock
 from equipoise.benchmark.records import RECORDS_VERSION, OtherVersion, Record, check_version
 from equipoise.benchmark.result import RunResult
+from equipoise.benchmark.run_name import list_differences
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import Training
@@ -132,12 +133,7 @@ class RunDirectory:
             write_json(self.settings, description.to_json())
             return
         found, wanted = self.describe(), description
-        before, now = found.settings.to_json(), wanted.settings.to_json()
-        changed = [
-            f"{name} was {before[name]!r}, now {now[name]!r}"
-            for name in now
-            if before[name] != now[name]
-        ]
+        changed = list_differences(found.settings, wanted.settings, wanted.input_shape)
         if not changed and found.data != wanted.data:
             changed = ["the data have changed"]
         if changed:

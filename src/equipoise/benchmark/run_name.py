@@ -36,9 +36,44 @@ def resolve_settings(settings: RunSettings, input_shape: Sequence[int]) -> dict[
     values["hyperparameters"] = get_algorithm(settings.algorithm).choose_hyperparameters(
         large_images=is_large_image(input_shape), **settings.hyperparameters
     )
-    values["balancer"] = {
+    values["balancer"] = resolve_balancer(settings)
+    return values
+
+
+def resolve_balancer(settings: RunSettings) -> dict[str, Any]:
+    """What decides the fit of the balancer, defaults included."""
+    return {
         name: value
         for name, value in make_balancer(settings).get_params().items()
         if name not in NOT_IN_KEY and value is not None
     }
-    return values
+
+
+def list_differences(
+    before: RunSettings, now: RunSettings, input_shape: Sequence[int]
+) -> list[str]:
+    """In words, which settings decide two runs differently; a default spelt out does not.
+
+    >>> one = RunSettings(dataset="ColoredMNIST", algorithm="ERM")
+    >>> two = RunSettings(dataset="ColoredMNIST", algorithm="ERM", hyperparameters={"lr": 0.001})
+    >>> list_differences(one, two, (2, 28, 28))
+    []
+    """
+    old, new = (_flatten(resolve_settings(each, input_shape)) for each in (before, now))
+    return [
+        f"{name} was {old.get(name)!r}, now {new.get(name)!r}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _flatten(values: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "balancer":
+            flat |= {f"{name}.{inner}": content for inner, content in value.items()}
+        elif name == "hyperparameters":
+            flat |= value
+        else:
+            flat[name] = value
+    return flat

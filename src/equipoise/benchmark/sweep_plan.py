@@ -73,21 +73,26 @@ def plan_run(
     shape = dataset.input_shape
     drawn = draw_search(listed["algorithm"], draw, listed["seed"], shape)
     settings: dict[str, Any] = {"hyperparameters": drawn}
-    _merge(settings, spec.settings)
+    settings = merge_settings(settings, spec.settings)
     for adjustment in spec.adjustments:
         if adjustment.applies(listed):
-            _merge(settings, adjustment.settings)
+            settings = merge_settings(settings, adjustment.settings)
     made = make_settings(spec.profile, input_shape=shape, **{**settings, **listed})
     made = name_environments(made, dataset)
     return PlannedRun(made, name_run(made, shape), draw)
 
 
-def _merge(settings: dict[str, Any], further: Mapping[str, Any]) -> None:
-    for name, value in further.items():
-        if name in NESTED:
-            settings[name] = {**settings.get(name, {}), **value}
-        else:
-            settings[name] = value
+def merge_settings(settings: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with further ones in their place; hyperparameters and balancer entry by entry.
+
+    >>> merge_settings({"hyperparameters": {"lr": 1.0}}, {"hyperparameters": {"dropout": 0.1}})
+    {'hyperparameters': {'lr': 1.0, 'dropout': 0.1}}
+    """
+    merged = {**settings, **further}
+    for name in NESTED:
+        if name in settings and name in further:
+            merged[name] = {**settings[name], **further[name]}
+    return merged
 
 
 def _interleave(

@@ -31,7 +31,7 @@ def make_tables(selected: Sequence[SelectedRun], *, spread: str = "deviation") -
     labels = ("selection", "algorithm", "batches", *by)
     datasets = list(dict.fromkeys(run.dataset for run in selected))
     tables = [_tabulate_dataset(dataset, labels, selected, spread) for dataset in datasets]
-    if len(datasets) > 1:
+    if len(datasets) > 1 and any(len(table.columns) > 1 for table in tables):
         rows = [
             Row(key, tuple(_average(dataset, key, group, spread) for dataset in datasets))
             for key, group in _group(selected).items()

@@ -40,9 +40,19 @@ FORMATS: dict[str, Callable[[Sequence[ResultTable]], str]] = {
 ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
-def write_tables(tables: Sequence[ResultTable], path: str | Path) -> None:
-    """Write tables as Markdown, LaTeX or CSV, as the file's ending says."""
+def write_tables(
+    tables: Sequence[ResultTable], path: str | Path, *, sentences: Sequence[str] = ()
+) -> None:
+    """Write tables as Markdown, LaTeX or CSV, as the file's ending says.
+
+    `sentences` on what they show come after them, but not into CSV.
+    """
     path = Path(path)
     check_choice("ending of a table's file", path.suffix, ENDINGS)
+    text = FORMATS[ENDINGS[path.suffix]](tables)
+    if path.suffix == ".md":
+        text += "".join(f"\n{sentence}\n" for sentence in sentences)
+    if path.suffix == ".tex":
+        text += "".join(f"% {sentence}\n" for sentence in sentences)
     with write_whole(path) as temporary:
-        temporary.write_text(FORMATS[ENDINGS[path.suffix]](tables))
+        temporary.write_text(text)

@@ -14,6 +14,14 @@ from equipoise.cli.errors import plain_errors
 
 class ExhibitName(StrEnum):
     table1 = "table1"
+    table2 = "table2"
+    table4 = "table4"
+    figure3 = "figure3"
+    figure4a = "figure4a"
+    figure4b = "figure4b"
+    figure4c = "figure4c"
+    figure5 = "figure5"
+    validation = "validation"
 
 
 class Profile(StrEnum):
@@ -23,7 +31,9 @@ class Profile(StrEnum):
 
 @plain_errors
 def reproduce(
-    exhibit: Annotated[ExhibitName, typer.Argument(help="Which table or figure of the paper.")],
+    exhibit: Annotated[
+        ExhibitName, typer.Argument(help="A table or figure of the paper, or our validation.")
+    ],
     profile: Annotated[
         Profile, typer.Option(help="quick: small CNN, minutes a run; paper: as published.")
     ] = Profile.quick,
@@ -34,7 +44,9 @@ def reproduce(
         "runs"
     ),
     seeds: Annotated[int, typer.Option(min=1, help="How many, from 0.")] = 3,
-    workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Runs at the same time; 0 trains in this process.")
+    ] = 1,
     choices: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of every run, name=value; repeatable."),
@@ -45,7 +57,7 @@ def reproduce(
 ) -> None:
     """Make an exhibit of the paper again; stopped anywhere, the same command goes on."""
     from equipoise.benchmark.parsing import parse_choices
-    from equipoise.exhibits import ExhibitRequest, reproduce_table1
+    from equipoise.exhibits import EXHIBITS, ExhibitRequest
 
     given = {name: value for name, value in parse_choices(choices or []).items() if value != {}}
     request = ExhibitRequest(
@@ -59,7 +71,12 @@ def reproduce(
         settings=given,
         verbose=not quiet,
     )
-    table = reproduce_table1(request)
-    if not quiet:
-        Console().print(table.to_rich())
-        Console(stderr=True).print(f"written to {output}/{exhibit.value}-{profile.value}.*")
+    made = EXHIBITS[exhibit.value](request)
+    if quiet:
+        return
+    console = Console()
+    for table in made.tables:
+        console.print(table.to_rich())
+    for sentence in made.sentences:
+        console.print(sentence, markup=False, highlight=False)
+    console.print(f"written: {', '.join(map(str, made.files))}", markup=False, highlight=False)

@@ -1,6 +1,42 @@
 """The exhibits of the paper, made again: runs -> records, table and plot, the paper's beside."""
 
+from collections.abc import Callable
+
+from equipoise.exhibits.exhibit import Exhibit
+from equipoise.exhibits.figure3 import reproduce_figure3
+from equipoise.exhibits.figure4 import reproduce_figure4a, reproduce_figure4b
+from equipoise.exhibits.figure4c import reproduce_figure4c
+from equipoise.exhibits.figure5 import reproduce_figure5
 from equipoise.exhibits.request import ExhibitRequest
 from equipoise.exhibits.table1 import reproduce_table1
+from equipoise.exhibits.table2 import reproduce_table2
+from equipoise.exhibits.table4 import reproduce_table4
+from equipoise.exhibits.validation import reproduce_validation
 
-__all__ = ["ExhibitRequest", "reproduce_table1"]
+EXHIBITS: dict[str, Callable[[ExhibitRequest], Exhibit]] = {
+    "table1": reproduce_table1,
+    "table2": reproduce_table2,
+    "table4": reproduce_table4,
+    "figure3": reproduce_figure3,
+    "figure4a": reproduce_figure4a,
+    "figure4b": reproduce_figure4b,
+    "figure4c": reproduce_figure4c,
+    "figure5": reproduce_figure5,
+    "validation": reproduce_validation,
+}
+"""By the name that `equipoise reproduce` takes."""
+
+__all__ = [
+    "EXHIBITS",
+    "Exhibit",
+    "ExhibitRequest",
+    "reproduce_figure3",
+    "reproduce_figure4a",
+    "reproduce_figure4b",
+    "reproduce_figure4c",
+    "reproduce_figure5",
+    "reproduce_table1",
+    "reproduce_table2",
+    "reproduce_table4",
+    "reproduce_validation",
+]

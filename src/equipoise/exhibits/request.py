@@ -1,23 +1,26 @@
-"""What every exhibit is asked for, and how it gets its runs."""
+"""What every exhibit is asked for, how it gets its runs, and where it leaves what it finds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
 from rich.console import Console
 
-from equipoise.benchmark.local_workers import LocalWorkers
+from equipoise.benchmark.local_workers import InlineWorker, LocalWorkers
 from equipoise.benchmark.result_table import ResultTable
-from equipoise.benchmark.sweep import SweepResult, run_sweep
-from equipoise.benchmark.sweep_plan import plan_sweep
+from equipoise.benchmark.sweep import SweepResult, Workers, run_sweep
+from equipoise.benchmark.sweep_plan import merge_settings, plan_sweep
 from equipoise.benchmark.sweep_spec import Adjustment, SweepSpec
 from equipoise.benchmark.table_files import write_tables
 from equipoise.choices import check_choice
+from equipoise.exhibits.exhibit import Exhibit
 from equipoise.files import write_json
 from equipoise.paper import list_paper_datasets, paper_settings
+from equipoise.report import save_figure
 
 # The recipe behind each profile of an exhibit.
 PROFILES = {"quick": "quick", "paper": "domainbed"}
@@ -33,7 +36,7 @@ class ExhibitRequest:
     runs : where the runs are; finished ones are not trained again
     profile : "quick", or "paper" for the published protocol and the paper's own settings
     seeds : how many, from 0
-    workers : runs at the same time
+    workers : runs at the same time; 0 trains in this process
     settings : further settings of every run, for example ``{"steps": 100}``
     """
 
@@ -44,8 +47,7 @@ class ExhibitRequest:
     workers: int = 1
     data_dir: Path | None = None
     device: str = "cpu"
-    settings: Mapping[str, Any] | None = None
-    imports: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     verbose: bool = True
     console: Console | None = None
 
@@ -57,24 +59,28 @@ class ExhibitRequest:
     def describe_sweep(
         self, *, settings: Mapping[str, Any] | None = None, **lists: Any
     ) -> SweepSpec:
-        """The sweep behind an exhibit: its lists, this request's seeds and profile."""
+        """The sweep behind an exhibit: its lists and settings, this request's seeds and profile.
+
+        The exhibit's own settings are what it varies, and come before everything else.
+        """
+        own = Adjustment(only={}, settings=settings or {})
         return SweepSpec(
             profile=PROFILES[self.profile],
-            seeds=tuple(range(self.seeds)),
-            settings={**(settings or {}), **(self.settings or {})},
-            adjustments=self._adjust(lists["datasets"], lists["algorithms"]),
-            imports=self.imports,
-            **lists,
+            settings=self.settings,
+            adjustments=(*self._take_papers(lists["datasets"], lists["algorithms"]), own),
+            **{"seeds": tuple(range(self.seeds)), **lists},
         )
 
-    def _adjust(self, datasets: Sequence[str], algorithms: Sequence[str]) -> tuple[Adjustment, ...]:
-        """The paper's settings, where they are asked for and known."""
+    def _take_papers(
+        self, datasets: Sequence[str], algorithms: Sequence[str]
+    ) -> tuple[Adjustment, ...]:
+        """The paper's settings, where they are asked for and known; given ones stay."""
         if self.profile != "paper":
             return ()
         return tuple(
             Adjustment(
                 only={"dataset": dataset, "algorithm": algorithm},
-                settings=paper_settings(dataset, algorithm),
+                settings=merge_settings(paper_settings(dataset, algorithm), self.settings),
             )
             for dataset in datasets
             if dataset in list_paper_datasets()
@@ -82,28 +88,53 @@ class ExhibitRequest:
         )
 
     def sweep(self, *specs: SweepSpec) -> SweepResult:
-        """Carry out the runs of one sweep or several, together."""
+        """Carry out the runs of one sweep or several, together; one at least must succeed."""
         planned = {
             run.name: run for spec in specs for run in plan_sweep(spec, data_dir=self.data_dir)
         }
-        return run_sweep(
+        swept = run_sweep(
             # The first seed of everything before the second of anything.
             sorted(planned.values(), key=lambda run: run.settings.seed),
             self.runs,
-            workers=LocalWorkers(self.workers),
-            imports=self.imports,
+            workers=self._choose_workers(),
             data_dir=self.data_dir,
             device=self.device,
             verbose=self.verbose,
             console=self.console,
         )
+        if not swept.results:
+            reason = next(iter(swept.errors.values()))
+            raise ValueError(f"every run failed, the first with {reason}")
+        return swept
 
-    def path(self, exhibit: str, ending: str) -> Path:
-        """Where a file of the exhibit goes."""
-        return self.output / f"{exhibit}-{self.profile}.{ending}"
+    def _choose_workers(self) -> Workers:
+        return LocalWorkers(self.workers) if self.workers else InlineWorker()
 
-    def write(self, exhibit: str, records: Sequence[Mapping[str, Any]], table: ResultTable) -> None:
-        """Write the records, and the table as Markdown, LaTeX and CSV."""
-        write_json(self.path(exhibit, "json"), list(records))
+    def write(
+        self,
+        exhibit: str,
+        *,
+        records: Any,
+        tables: Sequence[ResultTable],
+        figure: Figure,
+        sentences: Sequence[str] = (),
+    ) -> Exhibit:
+        """Write records, tables and plot as OUTPUT/EXHIBIT-PROFILE.*"""
+        stem = self.output / f"{exhibit}-{self.profile}"
+        files = {ending: stem.with_name(f"{stem.name}.{ending}") for ending in ENDINGS}
+        write_json(files["json"], records)
         for ending in ("md", "tex", "csv"):
-            write_tables([table], self.path(exhibit, ending))
+            write_tables(tables, files[ending], sentences=sentences)
+        save_figure(figure, files["png"])
+        return Exhibit(tuple(tables), tuple(sentences), tuple(files.values()))
+
+
+ENDINGS = ("json", "md", "tex", "csv", "png")
+
+
+def tell_failures(swept: SweepResult) -> tuple[str, ...]:
+    """What a reader must know of runs that are not in the numbers."""
+    if not swept.errors:
+        return ()
+    few = "; ".join(dict.fromkeys(list(swept.errors.values())[:3]))
+    return (f"{len(swept.errors)} runs failed and are not in the numbers: {few}.",)

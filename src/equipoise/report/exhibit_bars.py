@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from equipoise.benchmark.result_table import summarise
 from equipoise.benchmark.selected_runs import SelectedRun
 from equipoise.paper import find_accuracy
+from equipoise.report.palette import LIGHT
 
-COLORS = {"random": "#b3b3b3", "balanced": "#2b7bba", "oracle": "#5aae61"}
+COLORS = {"random": LIGHT["before"], "balanced": LIGHT["after"], "oracle": LIGHT["third"]}
 WIDTH = 0.38
 
 
@@ -66,7 +67,7 @@ def _draw_panel(axes: Axes, runs: Sequence[SelectedRun]) -> None:
                 axes.plot(
                     [x - WIDTH / 2, x + WIDTH / 2],
                     [paper.accuracy, paper.accuracy],
-                    color="#d95f02",
+                    color=LIGHT["ink"],
                     linewidth=2,
                     label="the paper's" if position == 0 and place == 0 else None,
                 )
