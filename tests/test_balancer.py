@@ -266,3 +266,76 @@ def test_columns_may_come_from_a_data_frame_of_any_types(data):
     frame.loc[3, "label"] = pd.NA
     with pytest.raises(ValueError, match="missing values"):
         CausalBalancer(**settings).fit(data._source.x, frame["label"], frame["day"])
+
+
+@pytest.fixture(scope="module")
+def found(fitted):
+    return fitted.diagnose()
+
+
+class TestLooking:
+    """Balance before and after, by the methods a user calls."""
+
+    def test_the_dependence_on_the_covariate_is_found_and_removed(self, found):
+        colour = found.worst[found.worst["kind"] == "known"]  # the dataset brings its covariate
+        assert colour["smd_before"].max() > 2
+        assert colour["smd_after"].mean() < 0.1
+        assert found.verdict.level == "removed"
+        assert found.gain is not None
+        assert found.gain.gain > 0.05
+
+    def test_balance_table_is_a_frame_of_all_pairs(self, fitted):
+        table = fitted.balance_table()
+        z = table[(table["kind"] == "z") & (table["environment"] == "0")]
+        assert len(z) == 3 * 5  # pairs of labels × coordinates of z
+        assert z["smd_before"].mean() > 3 * z["smd_after"].mean()
+
+    def test_summary_prints_a_page_that_ends_in_words(self, fitted, capsys):
+        page = fitted.summary()
+        assert capsys.readouterr().out.strip() == page.strip()
+        assert "A strong dependence of the label on Z was found" in " ".join(page.split())
+
+    def test_the_fitted_examples_once_more_give_the_same_tables(self, data, fitted, found):
+        again = fitted.diagnose(data)
+        pd.testing.assert_frame_equal(again.table, found.table)
+        assert again.verdict == found.verdict
+
+    def test_further_examples_are_matched_among_themselves(self, fitted):
+        further = make_spurious(n=900, n_labels=3, seed=9)
+        seen = fitted.diagnose(further)
+        assert seen.n_examples == 900
+        np.testing.assert_allclose(seen.weights, fitted.balanced_weights(further))
+        assert seen.verdict.level == "removed"
+
+    def test_a_loaded_balancer_diagnoses_too_but_knows_no_gain_without_examples(
+        self, data, fitted, found, tmp_path
+    ):
+        fitted.save(tmp_path / "balancer.safetensors")
+        loaded = CausalBalancer.load(tmp_path / "balancer.safetensors")
+        seen = loaded.diagnose()
+        assert seen.gain is None
+        kinds = ["z", "square", "product", "score"]
+        mine, theirs = (t[t["kind"].isin(kinds)]["smd_after"] for t in (seen.table, found.table))
+        np.testing.assert_array_equal(mine, theirs)
+        assert loaded.diagnose(data).gain == found.gain
+
+    def test_a_file_without_z_asks_for_the_examples(self, data, fitted, tmp_path):
+        from equipoise.files import load_state, save_state
+
+        path = tmp_path / "balancer.safetensors"
+        fitted.save(path)
+        tensors, facts = load_state(path)
+        del tensors["z"]
+        save_state(path, tensors, facts)
+        earlier = CausalBalancer.load(path)
+        with pytest.raises(ValueError, match="saved without z: give the examples"):
+            earlier.balance_table()
+        assert len(earlier.balance_table(data)) == len(fitted.balance_table(data))
+
+    def test_names_of_users_are_used_throughout(self, data):
+        names = np.array(["ant", "bee", "cow"])[data.labels]
+        frame = pd.DataFrame(data._source.x.numpy(), columns=list("abcdef"))
+        balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(frame, names, data.environments)
+        table = balancer.balance_table(known={"colour": data.covariate})
+        assert set(table["first"]) == {"ant", "bee"}
+        assert {"a", "f", "colour = 1"} <= set(table["covariate"])

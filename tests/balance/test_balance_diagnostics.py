@@ -297,6 +297,15 @@ class TestGain:
         assert _choose_level(dependence, gain) == level
 
 
+def test_what_is_left_in_z_counts_for_less_where_the_true_covariate_is_known_to_be_gone():
+    numbers = {"before": 1.0, "after": 0.4, "worst_after": 1.0, "chance": 0.02, "overlap": 0.3}
+    told = {"told_before": 0.5, "told_after": 0.01}
+    assert _choose_level(Dependence(**numbers, **told), None) == "reduced"
+    assert _choose_level(Dependence(**numbers, **told, known_is_gone=True), None) == "removed"
+    told["told_after"] = 0.3
+    assert _choose_level(Dependence(**numbers, **told, known_is_gone=True), None) == "left"
+
+
 def test_tables_are_frames_that_can_be_written(found, tmp_path):
     for name in ("table", "worst", "information", "overlap", "histograms", "cross", "use", "reuse"):
         frame = getattr(found, name)

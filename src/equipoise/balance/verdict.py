@@ -42,7 +42,8 @@ class Dependence:
 
     before, after: mean |SMD| over coordinates and label pairs; chance: what perfect balance would
     leave with so few examples; told_before, told_after: what z tells about the label, as a share
-    of the label's entropy; overlap: mean over label pairs.
+    of the label's entropy; overlap: mean over label pairs; known_is_gone: what the user knows
+    told something about the label before, and does no more.
     """
 
     before: float
@@ -52,15 +53,22 @@ class Dependence:
     told_before: float
     told_after: float
     overlap: float
+    known_is_gone: bool = False
 
     @property
     def is_weak(self) -> bool:
         return self.told_before < WEAK and self.before < max(THRESHOLD, 1.5 * self.chance)
 
     @property
+    def is_even(self) -> bool:
+        """Labels differ in the mean of z no more than they may."""
+        return self.after < max(THRESHOLD, 1.5 * self.chance)
+
+    @property
     def is_removed(self) -> bool:
-        limit = max(THRESHOLD, 1.5 * self.chance)
-        return self.after < limit and self.told_after < max(WEAK, 0.25 * self.told_before)
+        """Z tells next to nothing any more, and its means, or what is known of it, are even."""
+        told_little = self.told_after < max(WEAK, 0.25 * self.told_before)
+        return told_little and (self.is_even or self.known_is_gone)
 
     @property
     def is_reduced(self) -> bool:
@@ -82,7 +90,14 @@ def measure_dependence(
         told_before=min(1.0, float(told["before"].iloc[0]) / entropy),
         told_after=min(1.0, float(told["after"].iloc[0]) / entropy),
         overlap=float(overlap["overlap_before"].mean()),
+        known_is_gone=_is_known_gone(information),
     )
+
+
+def _is_known_gone(information: pd.DataFrame) -> bool:
+    known = information[(information["kind"] == "known") & (information["environment"] == POOLED)]
+    told = known[known["before"] > WEAK * known["label_entropy"]]
+    return len(told) > 0 and bool((told["after"] < 0.1 * told["before"]).all())
 
 
 def _differ_by_chance(use: pd.DataFrame) -> float:
@@ -201,6 +216,10 @@ def _tell_after(d: Dependence, level: str) -> str:
     if d.chance > 0.5 * THRESHOLD:
         text += f"; so few effective examples leave {d.chance:.2f} by chance alone"
     text += ")."
+    if level == "removed" and not d.is_even:
+        text += (
+            " As what is known of Z is even now, the rest is likely the label's own content in it."
+        )
     if level == "nothing to gain" and not d.is_weak and not d.is_removed:
         text += (
             " What is left looks like the label's own content in Z rather than a covariate: "
