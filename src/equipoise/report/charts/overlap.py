@@ -55,11 +55,8 @@ def draw_overlap(pair: PairOverlap) -> Html:
         "figure",
         element(
             "figcaption",
-            "above ",
-            element("b", pair.first),
-            ", below ",
-            element("b", pair.second),
-            title=f"{pair.first}, {pair.second}",
+            element("span", "above ", element("b", pair.first), title=pair.first),
+            element("span", "below ", element("b", pair.second), title=pair.second),
         ),
         draw_chart(title, HEIGHT, *shapes, class_="overlap"),
         class_="pair",

@@ -68,7 +68,8 @@ def _draw_pair(table: pd.DataFrame, covariate: str) -> Html:
                 ),
             )
         )
-    return element("div", join(halves), class_="columns")
+    wide = len(columns) > 5 and max(len(name) for name in columns) > 5
+    return element("div", join(halves), class_="columns stacked" if wide else "columns")
 
 
 def arrange_cross(

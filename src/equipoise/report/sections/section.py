@@ -49,6 +49,7 @@ def offer_choice(panels: Sequence[tuple[str, Html]], *, prefix: str, what: str) 
                 type="button",
                 aria_pressed="true" if i == 0 else "false",
                 data_panel=place,
+                title=name,
             )
         )
         shown.append(element("div", content, id=place, hidden=i > 0))

@@ -54,9 +54,14 @@ def _list_balancer(study: Study) -> Html:
     rows = []
     for name, value in balancer.get_params().items():
         used = chosen.get(name, value)
-        note = "" if used == value else f", chosen for {_write(value)}"
-        rows.append([name, _write(used) + note])
+        rows.append([name, _write(used) + _tell_choice(value, used)])
     return list_numbers(["parameter", "value"], rows, n_text=2)
+
+
+def _tell_choice(given: Any, used: Any) -> str:
+    if used == given:
+        return ""
+    return " (chosen, as none was given)" if given is None else f" (chosen by {given!r})"
 
 
 def _write(value: Any) -> str:
