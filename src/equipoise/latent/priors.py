@@ -41,6 +41,9 @@ class PriorFamily(nn.Module, ABC):
     def divergence(self, mean: Tensor, log_variance: Tensor, y: Tensor, e: Tensor) -> Tensor:
         """KL(N(mean, exp(log_variance)) ‖ p(z | y, e)) [B], in closed form."""
 
+    def start_at(self, label: int, environment: int, z: Tensor) -> None:
+        """Take first parameters for a pair from a guess at its z [N, n]; by default none are."""
+
     @abstractmethod
     def natural_parameters(self) -> Tensor:
         """λ^e(y) of every pair [m, |E|, n·k]."""
@@ -63,6 +66,10 @@ class FixedVarianceGaussian(PriorFamily):
     def divergence(self, mean: Tensor, log_variance: Tensor, y: Tensor, e: Tensor) -> Tensor:
         shift = (mean - self.mean[y, e]).square()
         return 0.5 * (log_variance.exp() + shift - 1.0 - log_variance).sum(-1)
+
+    @torch.no_grad()
+    def start_at(self, label: int, environment: int, z: Tensor) -> None:
+        self.mean[label, environment] = z.mean(dim=0).to(self.mean)
 
     def natural_parameters(self) -> Tensor:
         return self.mean.detach()
@@ -90,6 +97,11 @@ class DiagonalGaussian(PriorFamily):
         shift = (mean - self.mean[y, e]).square()
         ratio = (log_variance.exp() + shift) * (-own).exp()
         return 0.5 * (ratio - 1.0 - log_variance + own).sum(-1)
+
+    @torch.no_grad()
+    def start_at(self, label: int, environment: int, z: Tensor) -> None:
+        self.mean[label, environment] = z.mean(dim=0).to(self.mean)
+        self.log_variance[label, environment] = z.var(dim=0).log().to(self.mean)
 
     def natural_parameters(self) -> Tensor:
         precision = (-self.log_variance.detach()).exp()

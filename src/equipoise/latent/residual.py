@@ -1,7 +1,7 @@
 """Perceptrons beside a linear map, for feature vectors whose latents are to be told exactly.
 
-They start as the principal components of the data, which no fold or twist has to be unlearnt
-from, and their q(z | x, y, e) may have every covariance: a posterior without them prefers
+They start as a linear map, in which no fold or twist has to be unlearnt, and their
+q(z | x, y, e) may have every covariance: a posterior without them prefers
 latents whose effects on x are orthogonal, whatever the prior says.
 """
 
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
+from equipoise.latent.components import find_components
 from equipoise.latent.model import LatentCovariateModel
 
-START_SPREAD = 2.0  # deviation of the first z; priors have 1 and means that differ
 START_LOG_VARIANCE = -3.0  # of the first q(z | x, y, e)
 
 
@@ -132,11 +134,13 @@ class ResidualDecoder(nn.Module):
 
 
 @torch.no_grad()
-def start_from_components(model: LatentCovariateModel, x: Tensor, labels: Tensor) -> None:
-    """Set the linear maps of a residual model to the principal components within labels.
+def start_from_components(
+    model: LatentCovariateModel, x: Tensor, labels: Tensor, environments: Tensor
+) -> None:
+    """Start a residual model, linear maps and prior, at the best linear guess at z.
 
-    x [N, features] is standardised here as the fit will do; a network that all labels share
-    gets the components of all examples, each about the mean of its label.
+    x [N, features] is standardised as the fit will do. A network that all labels share gets
+    the components of all examples, one of its own those of its label: see `find_components`.
     """
     encoder, decoder = model.encoder, model.decoder
     if not isinstance(encoder, ResidualEncoder) or not isinstance(decoder, ResidualDecoder):
@@ -144,26 +148,33 @@ def start_from_components(model: LatentCovariateModel, x: Tensor, labels: Tensor
             "start_from_components needs a model with ResidualEncoder and ResidualDecoder, got "
             f"{type(encoder).__name__} and {type(decoder).__name__}"
         )
-    x = x.double()
-    deviation = x.std(dim=0, correction=0)
-    x = (x - x.mean(dim=0)) / torch.where(deviation > 0, deviation, 1.0)
-    groups = [labels == label for label in range(model.settings.n_labels)]
-    means = [x[members].mean(dim=0) for members in groups]
-    centred = x.clone()
-    for members, mean in zip(groups, means, strict=True):
-        centred[members] -= mean
-    per_label = encoder.maps.per_label
+    y, e = labels.numpy(force=True), environments.numpy(force=True)
+    rows = x.double().numpy(force=True)
+    deviation = rows.std(axis=0)
+    rows = (rows - rows.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    z = np.empty((len(rows), encoder.latent_dim))
     for copy in range(len(encoder.maps.linear)):
-        own = centred[groups[copy]] if per_label else centred
-        origin = means[copy] if per_label else torch.zeros_like(means[0])
-        _, spread, directions = torch.linalg.svd(own, full_matrices=False)
-        n = encoder.latent_dim
-        scale = START_SPREAD * len(own) ** 0.5 / spread[:n, None]
-        into, out = encoder.maps.linear[copy], decoder.maps.linear[copy]
-        into.weight.copy_(directions[:n] * scale)  # type: ignore[operator]
-        into.bias.copy_(-(directions[:n] * scale) @ origin)  # type: ignore[operator]
-        out.weight.copy_((directions[:n] / scale).T)  # type: ignore[operator]
-        out.bias.copy_(origin)  # type: ignore[operator]
+        here = y == copy if encoder.maps.per_label else np.ones(len(y), dtype=bool)
+        forth, back = find_components(
+            rows[here],
+            y[here],
+            e[here],
+            encoder.latent_dim,
+            separate=model.prior.statistics_per_dimension > 1,
+        )
+        origin = rows[here].mean(axis=0)
+        z[here] = (rows[here] - origin) @ forth.T
+        _set_linear(encoder.maps.linear[copy], forth, -forth @ origin)
+        _set_linear(decoder.maps.linear[copy], back, origin)
+    for label, environment in np.ndindex(model.settings.n_labels, model.settings.n_environments):
+        members = z[(y == label) & (e == environment)]
+        if len(members) > 1:
+            model.prior.start_at(label, environment, torch.from_numpy(members))
+
+
+def _set_linear(layer: nn.Module, weight: NDArray, bias: NDArray) -> None:
+    for name, value in (("weight", weight), ("bias", bias)):
+        getattr(layer, name).copy_(torch.from_numpy(np.ascontiguousarray(value)))
 
 
 def _make_perceptron(n_inputs: int, hidden: tuple[int, ...], n_outputs: int) -> nn.Sequential:

@@ -1,0 +1,1 @@
+"""The paper's theorems as experiments with an answer: synthetic worlds whose truth is known."""

@@ -1,0 +1,160 @@
+"""Theorem 3.7: what share each label has in balanced batches, given Z and E."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from equipoise.balance import BalancedBatchSampler, MatchSource, match_covariate, match_scores
+from equipoise.theory.records import Record
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MATCHINGS = ("covariate", "true score", "learned score")
+
+
+@dataclass(frozen=True)
+class DiscreteSample:
+    """Examples with a covariate of a few values, their features, and the true log-score."""
+
+    x: Floats  # [N, features]
+    labels: Ints
+    environments: Ints
+    z: Ints
+    log_propensity: Floats  # [N, m], of the sample itself: what is matched is what was drawn
+
+
+def sample_discrete(
+    n_examples: int, n_labels: int, *, strengths: tuple[float, ...] = (0.7, 0.5), seed: int
+) -> DiscreteSample:
+    """A covariate with a value for every label, which goes with it more or less by environment.
+
+    x shows the covariate clearly and the label faintly, as colour and shape do in ColoredMNIST.
+    The other labels of a value are uneven, so that no two values have the same score.
+    """
+    n_environments, n_values = len(strengths), n_labels
+    generator = np.random.default_rng([seed, n_labels, 0x37])
+    others = generator.uniform(0.5, 1.5, size=(n_environments, n_values, n_labels))
+    others *= 1.0 - np.eye(n_labels)
+    others /= others.sum(axis=2, keepdims=True)
+    strength = np.array(strengths)[:, None, None]
+    propensity = strength * np.eye(n_labels) + (1.0 - strength) * others
+    environments = np.arange(n_examples) % n_environments
+    z = generator.integers(n_values, size=n_examples)
+    steps = propensity[environments, z].cumsum(axis=1)
+    drawn = generator.random(n_examples)[:, None] * steps[:, -1:]
+    labels = (drawn > steps).sum(axis=1).astype(np.int64)
+    shown = 3.0 * np.eye(n_values)[z] + 0.2 * generator.normal(size=(n_examples, n_values))
+    faint = np.eye(n_labels)[labels] + generator.normal(size=(n_examples, n_labels))
+    counts = count_cells(labels, z, environments, (n_environments, n_values, n_labels))
+    if counts.min() == 0:
+        raise ValueError(
+            f"{n_examples} examples leave a (value, label) cell of {n_labels} labels empty: "
+            "give more"
+        )
+    shares = np.log(counts / counts.sum(axis=2, keepdims=True))
+    x = np.concatenate([shown, faint], axis=1)
+    return DiscreteSample(x, labels, environments, z, shares[environments, z])
+
+
+def balanced_share(propensity: Floats, n_matches: int, n_labels: int) -> Floats:
+    """p̂(Y | Z, E) of Theorem 3.7, for a = `n_matches`.
+
+    >>> balanced_share(np.array([0.9, 0.1]), n_matches=1, n_labels=2)
+    array([0.5, 0.5])
+    """
+    a, m = n_matches, n_labels
+    return np.asarray((a / (m - 1) + (m - a - 1) / (m - 1) * propensity) / (a + 1))
+
+
+def count_cells(labels: Ints, z: Ints, environments: Ints, shape: tuple[int, int, int]) -> Floats:
+    """How often every (environment, covariate, label) occurs [|E|, values, m]."""
+    flat = np.ravel_multi_index((environments, z, labels), shape)
+    return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class BalanceCase:
+    """Which batches to count: m labels, a matches, matched how."""
+
+    n_labels: int
+    n_matches: int
+    matching: str
+    n_examples: int
+    epochs: int
+    max_steps: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"m = {self.n_labels}, a = {self.n_matches}, {self.matching}"
+
+
+def measure_balance(case: BalanceCase) -> Record:
+    """Count the labels of whole epochs of batches, cell by cell, against the formula.
+
+    With exact matches every anchor draws each other label with probability a / (m − 1), so
+    the sampling error of a count is binomial and `p_value` says whether the gap is more.
+    """
+    sample = sample_discrete(case.n_examples, case.n_labels, seed=case.seed)
+    sampler = BalancedBatchSampler(
+        sample.labels,
+        sample.environments,
+        _match(sample, case),
+        anchors_per_environment=250,
+        n_matches=case.n_matches,
+        seed=case.seed,
+    )
+    shape = (int(sample.environments.max()) + 1, int(sample.z.max()) + 1, case.n_labels)
+    data = count_cells(sample.labels, sample.z, sample.environments, shape)
+    drawn = np.zeros(shape)
+    for _ in range(case.epochs):
+        for batch in sampler:
+            rows = np.asarray(batch)
+            drawn += count_cells(
+                sample.labels[rows], sample.z[rows], sample.environments[rows], shape
+            )
+    propensity = data / data.sum(axis=2, keepdims=True)
+    share = drawn / drawn.sum(axis=2, keepdims=True)
+    expected = balanced_share(propensity, case.n_matches, case.n_labels)
+    statistic, freedom = _chi_square(drawn, data, case)
+    return {
+        "gap": float(np.abs(share - expected).mean()),
+        "largest_gap": float(np.abs(share - expected).max()),
+        "gap_of_random_batches": float(np.abs(propensity - expected).mean()),
+        "p_value": None if freedom == 0 else float(chi2.sf(statistic, freedom)),
+    }
+
+
+def _match(sample: DiscreteSample, case: BalanceCase) -> MatchSource:
+    if case.matching == "covariate":
+        generator = np.random.default_rng([case.seed, 1])
+        return match_covariate(sample.z, sample.labels, sample.environments, generator=generator)
+    if case.matching == "true score":
+        return match_scores(sample.log_propensity, sample.labels, sample.environments)
+    from equipoise.balancer import CausalBalancer
+
+    balancer = CausalBalancer(max_steps=case.max_steps, random_state=case.seed)
+    return balancer.fit(sample.x, sample.labels, sample.environments).matches_
+
+
+def _chi_square(drawn: Floats, data: Floats, case: BalanceCase) -> tuple[float, int]:
+    """Squared distance of all counts from those expected, in units of their covariance.
+
+    An anchor takes a of its m − 1 other labels without replacement: each with p = a / (m − 1),
+    with covariance −p(1 − p) / (m − 2) between two. At a = m − 1 nothing is left to chance.
+    """
+    m, p = case.n_labels, case.n_matches / (case.n_labels - 1)
+    if p == 1.0:
+        return 0.0, 0
+    anchors = case.epochs * data.reshape(-1, m)  # [cells, m]
+    missed = drawn.reshape(-1, m) - anchors - p * (anchors.sum(axis=1, keepdims=True) - anchors)
+    # Of one anchor of label y: p(1 − p) · ((m − 1)·I − 1·1ᵀ) / (m − 2), without row and column y.
+    one = p * (1 - p) / (m - 2) * ((m - 1) * np.eye(m) - np.ones((m, m)))
+    keep = 1.0 - np.eye(m)  # [label of the anchor, other label]
+    covariance = np.einsum("cy,yi,yj,ij->cij", anchors, keep, keep, one)
+    distance = np.einsum("ci,cij,cj->c", missed, np.linalg.pinv(covariance), missed)
+    return float(distance.sum()), len(anchors) * (m - 1)

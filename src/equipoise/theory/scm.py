@@ -1,0 +1,215 @@
+"""Synthetic structural causal models: everything the theorems speak of, with the truth at hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from equipoise.choices import check_choice
+from equipoise.latent import Identifiability, examine_identifiability
+from equipoise.theory.mixing import draw_mixing, draw_rotation
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MECHANISMS = ("shared", "per-label")
+SPARE_FEATURES = 2  # beyond what the mixing needs: x lies near a surface, as images do
+
+
+@dataclass(frozen=True)
+class SyntheticSample:
+    """Examples with what is never seen in real data: z and the true propensity."""
+
+    x: Floats  # [N, features]
+    labels: Ints  # [N]
+    environments: Ints  # [N]
+    z: Floats  # [N, n]
+    log_propensity: Floats  # [N, m]: log p^e(y | z)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class SyntheticSCM:
+    """y and e uniform, z | y, e Gaussian, x = f_y(z) + noise (Section 2 of the paper).
+
+    Parameters
+    ----------
+    n_latents, n_labels, n_environments : n, m and |E|
+    statistics : k; 1 varies the means of z over the pairs (y, e), 2 its variances as well
+    depth, slope : layers of the mixing and the slope of their leaky ReLU; a smaller one bends more
+    mechanism : "shared" is one network with y as an input, "per-label" an unrelated one for each
+    environment_spread : how far environments differ in the means of z, in all labels alike; half
+        as much in its log-variances
+    label_spread : how far the labels of an environment differ, likewise; the smaller it is the
+        less z tells of y
+    label_code : how far the label moves the input of a shared mechanism
+    rank : confine the parameters λ to so many directions, so that L is singular
+    noise : deviation of the additive noise, as a share of that of x
+    seed : fixes the model; a sample has a seed of its own
+
+    >>> scm = SyntheticSCM(n_latents=2, n_labels=2, n_environments=3, seed=0)
+    >>> scm
+    SyntheticSCM(n = 2, k = 1, 2 labels × 3 environments, 2 layers, shared mechanism)
+    >>> sample = scm.sample(100, seed=1)
+    >>> sample.x.shape, sample.z.shape, sample.log_propensity.shape
+    ((100, 6), (100, 2), (100, 2))
+    """
+
+    def __init__(
+        self,
+        *,
+        n_latents: int = 5,
+        n_labels: int = 2,
+        n_environments: int = 12,
+        statistics: int = 1,
+        depth: int = 2,
+        slope: float = 0.3,
+        mechanism: str = "shared",
+        environment_spread: float = 2.0,
+        label_spread: float = 0.7,
+        label_code: float = 0.5,
+        rank: int | None = None,
+        noise: float = 0.02,
+        seed: int = 0,
+    ) -> None:
+        _check_counts(n_latents, n_labels, n_environments, statistics, rank)
+        self.mechanism = check_choice("mechanism", mechanism, MECHANISMS)
+        self.n_latents, self.n_labels, self.n_environments = n_latents, n_labels, n_environments
+        self.statistics, self.depth, self.noise = statistics, depth, noise
+        self.label_code = label_code
+        generator = np.random.default_rng([seed, 0x5C4])
+        shape = (n_labels, n_environments, n_latents if rank is None else rank)
+        self.means = _vary(shape, environment_spread, label_spread, generator)
+        if rank is not None:
+            self.means = self.means @ draw_rotation(n_latents, generator)[:rank]
+        self.log_variances = np.zeros(self.means.shape)
+        if statistics == 2 and rank is None:
+            spreads = 0.5 * environment_spread, 0.5 * label_spread
+            self.log_variances = _vary(shape, *spreads, generator)
+        # The label enters as a code beside z, so that f is injective in (y, z) together.
+        width = n_latents + n_labels if mechanism == "shared" else n_latents
+        self._mixings = tuple(
+            draw_mixing(width, depth=depth, slope=slope, generator=generator)
+            for _ in range(1 if mechanism == "shared" else n_labels)
+        )
+        n_features = n_latents + n_labels + SPARE_FEATURES
+        self._embedding = draw_rotation(n_features, generator)[:, : n_latents + n_labels]
+        reference = self._draw(2000, generator)
+        self._noise_deviation = noise * float(self.mix(reference[0], reference[1]).std())
+
+    @classmethod
+    def easy(cls, **changes: Any) -> SyntheticSCM:
+        """Pairs far apart, one mildly bent network for all labels."""
+        return cls(**{"slope": 0.4, **changes})
+
+    @classmethod
+    def hard(cls, **changes: Any) -> SyntheticSCM:
+        """Pairs close together, a strongly bent network for every label, three layers."""
+        preset = {"environment_spread": 0.7, "slope": 0.1, "depth": 3}
+        return cls(**{**preset, "mechanism": "per-label", **changes})
+
+    # --- the mechanism -------------------------------------------------------------------------
+
+    def mix(self, z: Floats, labels: Ints) -> Floats:
+        """f_y(z) [N, features], without noise."""
+        code = self.label_code * np.eye(self.n_labels)[labels]
+        if self.mechanism == "shared":
+            return self._mixings[0].apply(np.concatenate([z, code], axis=1)) @ self._embedding.T
+        mixed = np.empty_like(z)
+        for label, mixing in enumerate(self._mixings):
+            mixed[labels == label] = mixing.apply(z[labels == label])
+        return np.concatenate([mixed, code], axis=1) @ self._embedding.T
+
+    def unmix(self, x: Floats) -> tuple[Floats, Ints]:
+        """The left inverse f⁻¹ of x without noise: z [N, n] and the label [N]."""
+        inner = x @ self._embedding
+        if self.mechanism == "shared":
+            inner = self._mixings[0].invert(inner)
+        z, code = inner[:, : self.n_latents].copy(), inner[:, self.n_latents :]
+        labels = code.argmax(axis=1).astype(np.int64)
+        if self.mechanism == "per-label":
+            for label, mixing in enumerate(self._mixings):
+                z[labels == label] = mixing.invert(z[labels == label])
+        return z, labels
+
+    # --- the distribution ----------------------------------------------------------------------
+
+    def sample(self, n_examples: int, *, seed: int) -> SyntheticSample:
+        """Examples with their true z and propensity."""
+        generator = np.random.default_rng([seed, 0x5A3])
+        z, labels, environments = self._draw(n_examples, generator)
+        x = self.mix(z, labels)
+        x = x + self._noise_deviation * generator.normal(size=x.shape)
+        return SyntheticSample(x, labels, environments, z, self.log_propensity(z, environments))
+
+    def _draw(self, n: int, generator: np.random.Generator) -> tuple[Floats, Ints, Ints]:
+        labels = generator.integers(self.n_labels, size=n)
+        environments = generator.integers(self.n_environments, size=n)
+        deviation = np.exp(0.5 * self.log_variances[labels, environments])
+        z = self.means[labels, environments] + deviation * generator.normal(
+            size=(n, self.n_latents)
+        )
+        return z, labels, environments
+
+    def log_propensity(self, z: Floats, environments: Ints) -> Floats:
+        """log p^e(y | z) [N, m] (Equation 3); labels are uniform in every environment."""
+        return gaussian_log_propensity(z, environments, self.means, self.log_variances)
+
+    def natural_parameters(self) -> Floats:
+        """λ^e(y) of every pair [m, |E|, n·k]."""
+        precision = np.exp(-self.log_variances)
+        if self.statistics == 1:
+            return self.means * precision
+        return np.concatenate([self.means * precision, -0.5 * precision], axis=2)
+
+    def sufficient_statistics(self, z: Floats) -> Floats:
+        """T(z) [N, n·k]: z, and for k = 2 its squares."""
+        return z if self.statistics == 1 else np.concatenate([z, np.square(z)], axis=1)
+
+    def identifiability(self) -> Identifiability:
+        """Condition (3) of Theorem 3.3 at the true parameters, counting pairs as the paper does."""
+        seen = np.ones((self.n_labels, self.n_environments), dtype=bool)
+        return examine_identifiability(self.natural_parameters(), seen)
+
+    def __repr__(self) -> str:
+        return (
+            f"SyntheticSCM(n = {self.n_latents}, k = {self.statistics}, {self.n_labels} labels × "
+            f"{self.n_environments} environments, {self.depth} layers, {self.mechanism} mechanism)"
+        )
+
+
+def gaussian_log_propensity(
+    z: Floats, environments: Ints, means: Floats, log_variances: Floats
+) -> Floats:
+    """log p^e(y | z) [N, m] of diagonal Gaussians [m, |E|, n] with uniform labels (Equation 3)."""
+    spread = log_variances[:, environments]  # [m, N, n]
+    scaled = np.square(z - means[:, environments]) * np.exp(-spread)
+    return np.asarray(log_softmax(-0.5 * (scaled + spread).sum(axis=2).T, axis=1))
+
+
+def _vary(
+    shape: tuple[int, ...], between: float, within: float, generator: np.random.Generator
+) -> Floats:
+    """A part that all labels of an environment share, and a part of every pair."""
+    shared = generator.normal(size=(1, *shape[1:]))
+    return between * shared + within * generator.normal(size=shape)
+
+
+def _check_counts(
+    n_latents: int, n_labels: int, n_environments: int, statistics: int, rank: int | None
+) -> None:
+    counts = {"n_latents": n_latents, "n_labels": n_labels, "n_environments": n_environments}
+    for name, value in counts.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if statistics not in (1, 2):
+        raise ValueError(
+            f"statistics must be 1 (means vary) or 2 (means and variances), got {statistics}"
+        )
+    if rank is not None and not 1 <= rank <= n_latents:
+        raise ValueError(f"rank must be between 1 and n_latents = {n_latents}, got {rank}")

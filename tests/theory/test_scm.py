@@ -1,0 +1,105 @@
+"""The synthetic worlds are what they say: injective, with the truth at hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from equipoise.theory.mixing import draw_mixing
+from equipoise.theory.scm import SyntheticSCM
+from equipoise.theory.segments import sample_segments
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 3), st.floats(0.05, 1.0), st.integers(0, 10_000))
+def test_every_mixing_can_be_undone(width, depth, slope, seed):
+    generator = np.random.default_rng(seed)
+    mixing = draw_mixing(width, depth=depth, slope=slope, generator=generator)
+    z = generator.normal(size=(20, width))
+    np.testing.assert_allclose(mixing.invert(mixing.apply(z)), z, atol=1e-7)
+
+
+@pytest.mark.parametrize("mechanism", ["shared", "per-label"])
+def test_x_without_noise_tells_label_and_z(mechanism):
+    scm = SyntheticSCM(n_labels=3, n_environments=2, mechanism=mechanism, noise=0.0, seed=4)
+    sample = scm.sample(500, seed=5)
+    z, labels = scm.unmix(sample.x)
+    np.testing.assert_array_equal(labels, sample.labels)
+    np.testing.assert_allclose(z, sample.z, atol=1e-7)
+
+
+@pytest.mark.parametrize("statistics", [1, 2])
+def test_the_propensity_is_bayes_rule(statistics):
+    scm = SyntheticSCM(n_latents=2, n_labels=3, n_environments=2, statistics=statistics, seed=0)
+    sample = scm.sample(50, seed=1)
+    for i in range(50):
+        e = sample.environments[i]
+        deviation = np.exp(0.5 * scm.log_variances[:, e])
+        density = norm.pdf(sample.z[i], scm.means[:, e], deviation).prod(axis=1)
+        np.testing.assert_allclose(np.exp(sample.log_propensity[i]), density / density.sum())
+
+
+def test_labels_occur_as_often_as_the_propensity_says():
+    scm = SyntheticSCM(
+        n_latents=2, n_environments=2, environment_spread=0.5, label_spread=0.5, seed=0
+    )
+    sample = scm.sample(40_000, seed=1)
+    share = np.exp(sample.log_propensity[:, 1])
+    for low, high in ((0.0, 0.3), (0.3, 0.5), (0.5, 0.7), (0.7, 1.0)):
+        rows = (share >= low) & (share < high)
+        error = 4 * 0.5 / np.sqrt(rows.sum())
+        assert abs(sample.labels[rows].mean() - share[rows].mean()) < error
+
+
+def test_a_sample_depends_on_its_seed_alone():
+    scm = SyntheticSCM(seed=0)
+    again = SyntheticSCM(seed=0)
+    np.testing.assert_array_equal(scm.sample(10, seed=1).x, again.sample(10, seed=1).x)
+    assert not np.array_equal(scm.sample(10, seed=1).x, scm.sample(10, seed=2).x)
+
+
+def test_a_rank_makes_l_singular():
+    assert SyntheticSCM(seed=0).identifiability().holds
+    found = SyntheticSCM(rank=2, seed=0).identifiability()
+    assert found.rank == 2
+    assert not found.holds
+
+
+def test_k_2_varies_variances_too():
+    scm = SyntheticSCM(statistics=2, seed=0)
+    assert scm.natural_parameters().shape == (2, 12, 10)
+    assert scm.identifiability().holds
+    z = scm.sample(10, seed=0).z
+    np.testing.assert_array_equal(scm.sufficient_statistics(z)[:, 5:], z**2)
+
+
+def test_presets_take_changes():
+    easy, hard = SyntheticSCM.easy(seed=0), SyntheticSCM.hard(n_labels=3, seed=0)
+    assert easy.mechanism == "shared"
+    assert (hard.mechanism, hard.depth, hard.n_labels) == ("per-label", 3, 3)
+    assert np.abs(easy.means).mean() > np.abs(hard.means).mean()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n_latents": 0}, "n_latents"),
+        ({"statistics": 3}, "statistics"),
+        ({"mechanism": "own"}, "mechanism"),
+        ({"rank": 9}, "rank"),
+        ({"slope": 0.0}, "slope"),
+        ({"depth": 0}, "depth"),
+    ],
+)
+def test_a_wrong_setting_is_named(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        SyntheticSCM(**wrong)
+
+
+def test_segments_differ_in_variance_and_not_in_mean():
+    sample = sample_segments(n_segments=5, per_segment=4000, seed=0)
+    deviations = np.stack([sample.z[sample.segments == s].std(axis=0) for s in range(5)])
+    assert deviations.max() / deviations.min() > 3
+    means = np.stack([sample.z[sample.segments == s].mean(axis=0) for s in range(5)])
+    assert np.abs(means / deviations).max() < 5 / np.sqrt(4000)
