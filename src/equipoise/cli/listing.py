@@ -55,9 +55,9 @@ def _names_of(kind: Kind) -> dict[str, str]:
         return {name: _first_line(get_algorithm(name)) for name in list_algorithms()}
     if kind is Kind.metrics:
         return METRIC_MEANINGS
-    from equipoise.benchmark import SELECTIONS
+    from equipoise.benchmark import RULES
 
-    return {name: _first_line(selection) for name, selection in SELECTIONS.items()}
+    return {name: _first_line(rule) for name, rule in RULES.items()}
 
 
 def _first_line(thing: object) -> str:

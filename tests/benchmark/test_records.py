@@ -1,0 +1,64 @@
+import json
+
+import pytest
+
+from equipoise.benchmark import execute_run
+from equipoise.benchmark.collect_runs import collect_runs
+from equipoise.benchmark.records import RECORDS_VERSION, OtherVersion
+
+from .tiny import make_data, make_settings
+
+
+@pytest.fixture
+def run(tmp_path):
+    execute_run(make_settings(), make_data(), tmp_path / "runs" / "one")
+    return tmp_path / "runs" / "one"
+
+
+def test_records_of_another_version_are_refused_in_plain_words(run):
+    file = run / "settings.json"
+    written = json.loads(file.read_text())
+    assert written["version"] == RECORDS_VERSION
+    file.write_text(json.dumps({**written, "version": 99}))
+    with pytest.raises(OtherVersion, match="one: its records are of version 99, this equipoise"):
+        collect_runs(run.parent)
+
+
+def test_a_record_with_other_fields_is_of_another_version_too(run):
+    file = run / "records.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps({**line, "f1": 0.5}) + "\n" for line in lines))
+    with pytest.raises(OtherVersion, match=r"records\.jsonl: a record has other fields .*\(f1\)"):
+        collect_runs(run.parent)
+
+
+def test_a_directory_from_before_versions_were_written_is_read(run):
+    file = run / "settings.json"
+    written = json.loads(file.read_text())
+    del written["version"]
+    file.write_text(json.dumps(written))
+    (found,) = collect_runs(run.parent)
+    assert [record.step for record in found.records] == [4, 8, 12]
+    assert found.test_environment == "south"
+
+
+def test_only_finished_runs_with_the_wanted_settings_count(run):
+    execute_run(make_settings(seed=1), make_data(), run.parent / "two")
+    assert {found.seed for found in collect_runs(run.parent)} == {0, 1}
+    assert [found.seed for found in collect_runs(run.parent, where=["seed=1"])] == [1]
+    with pytest.raises(ValueError, match="Did you mean 'seed'"):
+        collect_runs(run.parent, where=["sead=1"])
+    with pytest.raises(ValueError, match="has a test environment with seed=5"):
+        collect_runs(run.parent, where=["seed=5"])
+    (run / "result.json").unlink()
+    assert [found.seed for found in collect_runs(run.parent)] == [1]
+
+
+def test_a_place_without_runs_is_told(tmp_path):
+    with pytest.raises(ValueError, match="there are no runs at"):
+        collect_runs(tmp_path / "gone")
+    with pytest.raises(ValueError, match="no finished run in"):
+        collect_runs(tmp_path)
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(ValueError, match="not the file of a sweep"):
+        collect_runs(tmp_path / "x.json")
