@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -89,7 +90,9 @@ class _Worker:
         return self._line
 
     def give(self, task: SweepTask) -> None:
-        self._line.send(task)
+        # A process that has just died is noticed when it is listened to.
+        with suppress(OSError):
+            self._line.send(task)
 
     def listen(self, task: SweepTask) -> int | TaskOutcome:
         """Steps done, or how the run ended; the death of the process is an end as well."""

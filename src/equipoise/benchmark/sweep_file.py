@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from equipoise.algorithms import get_algorithm, list_algorithms
 from equipoise.benchmark.field_types import check_type
 from equipoise.benchmark.own_modules import import_own
 from equipoise.benchmark.recipes import RECIPES
-from equipoise.benchmark.settings import SAMPLINGS
+from equipoise.benchmark.settings import SAMPLINGS, RunSettings
 from equipoise.benchmark.sweep_spec import FIXED, LISTED, Adjustment, SweepSpec
 from equipoise.choices import check_choice
 from equipoise.data import check_dataset
@@ -35,6 +35,7 @@ KEYS = {
     "leave_one_domain_out": "true or false",
     "imports": "modules or .py files of your own",
 }
+SETTINGS = tuple(name for name in FIXED if name != "hyperparameters")
 ADJUST_KEYS = ("only", "settings", "hyperparameters")
 
 
@@ -144,12 +145,12 @@ class _Reader:
         imports = tuple(self._locate(module) for module in self._names("imports"))
         with self._at(("imports",)):
             import_own(imports)
-        settings = self._settings(values, ())
+        algorithms = self._names("algorithms", list_algorithms(), "algorithm")
         given: dict[str, Any] = {
             "datasets": self._datasets(),
-            "algorithms": self._names("algorithms", list_algorithms(), "algorithm"),
-            "settings": settings,
-            "adjustments": tuple(self._adjustments()),
+            "algorithms": algorithms,
+            "settings": self._settings(values, (), algorithms),
+            "adjustments": tuple(self._adjustments(algorithms)),
             "imports": imports,
         }
         if "samplings" in values:
@@ -225,33 +226,27 @@ class _Reader:
             return str((self.directory / module).absolute())
         return module
 
-    def _settings(self, values: dict[str, Any], place: Place) -> dict[str, Any]:
+    def _settings(
+        self, values: dict[str, Any], place: Place, algorithms: Sequence[str]
+    ) -> dict[str, Any]:
         """`settings` and `hyperparameters` of an entry as one dictionary of settings."""
         for key in ("settings", "hyperparameters"):
             with self._at((*place, key)):
                 check_type(key, values.get(key, {}), dict)
         settings = dict(values.get("settings", {}))
-        for name in settings:
+        for name, value in settings.items():
             with self._at((*place, "settings", name)):
-                check_choice("setting", name, FIXED, hint="hyperparameters have a key of their own")
+                check_choice("setting", name, SETTINGS, hint="hyperparameters have their own key")
+                # Of no run in particular: only this value can be wrong.
+                RunSettings(dataset="any", algorithm="ERM", **{name: value})
         hyperparameters = values.get("hyperparameters", {})
-        for name in hyperparameters:
+        for name, value in hyperparameters.items():
             with self._at((*place, "hyperparameters", name)):
-                self._check_hyperparameter(name)
-        if hyperparameters:
-            settings["hyperparameters"] = {
-                **settings.get("hyperparameters", {}),
-                **hyperparameters,
-            }
-        return settings
+                for algorithm in algorithms:
+                    get_algorithm(algorithm).choose_hyperparameters(**{name: value})
+        return {**settings, "hyperparameters": hyperparameters} if hyperparameters else settings
 
-    def _check_hyperparameter(self, name: str) -> None:
-        known = {
-            h for algorithm in list_algorithms() for h in get_algorithm(algorithm).hyperparameters
-        }
-        check_choice("hyperparameter", name, sorted(known))
-
-    def _adjustments(self) -> Iterator[Adjustment]:
+    def _adjustments(self, algorithms: Sequence[str]) -> Iterator[Adjustment]:
         with self._at(("adjust",)):
             check_type("adjust", self.values.get("adjust", []), list)
         for position, entry in enumerate(self.values.get("adjust", [])):
@@ -268,4 +263,5 @@ class _Reader:
                         check_choice("condition", name, LISTED)
                         if name == "algorithm":
                             get_algorithm(only[name])
-            yield Adjustment(only=only, settings=self._settings(entry, place))
+            concerned = [only["algorithm"]] if "algorithm" in only else algorithms
+            yield Adjustment(only=only, settings=self._settings(entry, place, concerned))

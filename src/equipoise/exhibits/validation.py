@@ -46,7 +46,9 @@ def reproduce_validation(
 ) -> Exhibit:
     """Read the runs of Table 1, training those that are missing, and compare the two rules."""
     swept = request.sweep(describe_table1(request, datasets=datasets, algorithms=algorithms))
-    runs = [run for run in swept.finished() if run.records[0].balanced_validation_accuracy]
+    runs = [
+        run for run in swept.finished() if run.records[0].balanced_validation_accuracy is not None
+    ]
     shortfalls = measure_shortfalls(runs)
     points = [point for run in runs for point in _list_points(run)]
     tables = [_tabulate_shortfalls(shortfalls), _tabulate_errors(points)]
