@@ -49,6 +49,15 @@ class FeatureEffects:
     by_z: Floats
 
 
+def write_offset(offset: float) -> str:
+    """A place on a traversal, with its sign.
+
+    >>> write_offset(-2.5), write_offset(0.0)
+    ('−2.5', '0')
+    """
+    return "0" if abs(offset) < 0.05 else f"{offset:+.1f}".replace("-", "−")
+
+
 @torch.no_grad()
 def decode_counterfactuals(
     model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from equipoise.balance.diagnostics import BalanceDiagnostics
-from equipoise.balancer import CausalBalancer, Examined
+from equipoise.balancer import CausalBalancer
 from equipoise.files import write_whole
 from equipoise.progress import track
 from equipoise.report.html import Html
@@ -81,7 +81,7 @@ def write_report(
     with track(3, "report", enabled=verbose) as tracker:
         if balancer is not None:
             tracker.reach(0, "diagnosing")
-            found = X if isinstance(X, Examined) else balancer.examine(X, y, environments)
+            found = balancer.examine(X, y, environments)
             if diagnostics is None:
                 diagnostics = balancer.diagnose(found, known=known)
             study = make_study(balancer, found, diagnostics, feature_names=feature_names)

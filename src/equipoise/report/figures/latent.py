@@ -18,6 +18,7 @@ from equipoise.report.latent_views import (
     FeatureEffects,
     Traversals,
     decode_counterfactuals,
+    write_offset,
 )
 from equipoise.report.pictures import Brightness, make_pictures
 
@@ -51,7 +52,7 @@ def draw_decoded(found: Counterfactuals, own: Sequence[str], label_names: Sequen
 def draw_traversals(found: Traversals, originals: torch.Tensor) -> Figure:
     """One z moved at a time; `originals` say what is black and what is white."""
     pictures = make_pictures(found.decoded.flatten(0, 1), Brightness.of(originals))
-    columns = [f"{offset:+.1f}" for offset in found.offsets]
+    columns = [write_offset(offset) for offset in found.offsets]
     return draw_picture_table(pictures, columns, [f"z{i + 1}" for i in found.dimensions])
 
 

@@ -31,7 +31,7 @@ def draw_love(rows: Sequence[LoveRow], *, threshold: float = 0.1) -> Figure:
     axes.axvline(threshold, color=COLORS["after"], linestyle=(0, (3, 3)), linewidth=1)
     axes.set_yticks(places, shorten([row.name for row in rows]))
     axes.invert_yaxis()
-    axes.set_xlim(left=0)
+    axes.set_xlim(left=-0.02 * max([*before, *after, threshold]))
     axes.set_xlabel("largest difference between two labels, in standard deviations")
     quieten(axes, grid="x")
     figure.legend(loc="outside upper left", frameon=False, fontsize=8, ncols=2)

@@ -17,6 +17,7 @@ from equipoise.report.latent_views import (
     decode_counterfactuals,
     measure_effects,
     traverse_latent,
+    write_offset,
 )
 from equipoise.report.pictures import (
     Brightness,
@@ -93,7 +94,7 @@ def _draw_counterfactuals(study: Study, found: Counterfactuals, brightness: Brig
 
 def _draw_traversals(study: Study, found: Traversals, brightness: Brightness) -> Html:
     head = [element("th")]
-    head += [element("th", _write_offset(offset), scope="col") for offset in found.offsets]
+    head += [element("th", write_offset(offset), scope="col") for offset in found.offsets]
     rows = []
     for i, dimension in enumerate(found.dimensions):
         cells = [_name(f"z{dimension + 1}", "row")]
@@ -174,10 +175,6 @@ def choose_features(effects: FeatureEffects) -> NDArray[np.int64]:
     """The features that label or z move most, in the order of the table."""
     strength = np.abs(effects.by_label).max(axis=1) + np.abs(effects.by_z).max(axis=1)
     return np.sort(np.argsort(-strength, kind="stable")[:N_FEATURES])
-
-
-def _write_offset(offset: float) -> str:
-    return "0" if abs(offset) < 0.05 else f"{offset:+.1f}".replace("-", "−")
 
 
 def _write_effect(value: float) -> str:
