@@ -59,6 +59,7 @@ def run(quick: bool) -> None:
     if find_spec("faiss") is not None:
         import_faiss()  # loaded first, so that its threads are limited as well
     with threadpool_limits(1):
+        _warm_up()
         for m, sizes in (QUICK if quick else SIZES).items():
             for spread in (1, 8):
                 for n in sizes:
@@ -70,6 +71,16 @@ def run(quick: bool) -> None:
     _report(points)
     if not quick:
         _keep(points)
+
+
+def _warm_up() -> None:
+    """Choose once for every metric, so that first uses of a library are on nobody's clock."""
+    log, labels = make_scores(10_000, 10, 8)
+    for name in METRICS:
+        metric = get_metric(name)
+        scores = prepare(metric, Scores.from_log(log))
+        candidates, anchors = (scores.take(np.flatnonzero(labels == given)) for given in (0, 1))
+        cheapest(metric, candidates.bare(), anchors, 1, dict(ENGINES))
 
 
 def _measure(name: str, log: np.ndarray, labels: np.ndarray, limit: float) -> list[Point]:

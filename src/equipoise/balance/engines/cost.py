@@ -27,6 +27,7 @@ PAIR_SECONDS = {
     "linf": (0.3e-9, 0.33e-9),
 }
 _WORTH_A_LOOK = 0.01  # seconds in blocks; below this nothing is measured
+_CLEARLY = 0.25  # of the predicted time in blocks: so fast a tree needs no comparison
 _SAMPLE = 512
 _SAMPLE_SECONDS = 0.05
 _NEIGHBOURS = 512
@@ -72,9 +73,18 @@ def cheapest(
     names = rivals(metric, n_labels, n_candidates)
     if not names:
         return "blocked"
+    known: dict[str, float] = {}
+    if "kdtree" in names and "cells" not in names:  # a short search: looking at all costs too much
+        blocks = predicted * len(anchors)
+        tree = _measure(makers["kdtree"], metric, candidates, anchors, k, "kdtree", blocks)
+        if tree < _CLEARLY * blocks:
+            return "kdtree"
+        known["kdtree"] = tree
     best, least = "blocked", _measure(makers["blocked"], metric, candidates, anchors, k, "blocked")
     for name in names:
-        seconds = _measure(makers[name], metric, candidates, anchors, k, name, least)
+        seconds = known.get(name)
+        if seconds is None:
+            seconds = _measure(makers[name], metric, candidates, anchors, k, name, least)
         if seconds < least:
             best, least = name, seconds
     return best
