@@ -279,6 +279,7 @@ class TestGain:
             (None, 0.05, "removed"),
             (Gain(0.9, 0.5, 0.7, 0.01), 0.05, "removed"),
             (Gain(0.9, 0.9, 0.9, 0.01), 0.05, "nothing to gain"),
+            (Gain(0.9, 0.6, 0.6, 0.01), 0.05, "removed"),  # found nothing else to look at
             (Gain(0.9, 0.7, 0.69, 0.02), 0.8, "nothing to gain"),
             (Gain(0.9, 0.7, 0.69, 0.2), 0.8, "left"),  # too few examples to say
             (Gain(0.9, 0.5, 0.7, 0.01), 0.4, "reduced"),

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.balance.frequencies import effective_sample_size
 from equipoise.denormals import flush_denormals
 
 Ints = NDArray[np.int64]
@@ -28,7 +27,7 @@ class Gain:
 
     plain: trained and tested on the data as they are; plain_balanced: the same classifier tested
     where the label does not depend on Z; balanced: trained and tested there. `error` is the
-    standard error of an accuracy in that test.
+    standard error of the difference between these two, which were tested on the same examples.
     """
 
     plain: float
@@ -73,15 +72,15 @@ def estimate_gain(features: Tensor, labels: Ints, weights: Floats, *, seed: int 
             network = _train(x[:half], y[:half], mass[:half], m, seed)
             with torch.no_grad():
                 right[name] = (network(x[half:]).argmax(1) == y[half:]).double()
-    test = w[half:]
-    balanced = {name: float((hit * test).sum() / test.sum()) for name, hit in right.items()}
-    share = balanced["balanced"]
-    error = np.sqrt(max(share * (1 - share), 1e-4) / effective_sample_size(test.numpy()))
+    shares = w[half:] / w[half:].sum()
+    balanced = {name: float((hit * shares).sum()) for name, hit in right.items()}
+    difference = right["balanced"] - right["plain"]
+    spread = (shares * (difference - (difference * shares).sum())).square().sum()
     return Gain(
         plain=float(right["plain"].mean()),
         plain_balanced=balanced["plain"],
         balanced=balanced["balanced"],
-        error=float(error),
+        error=float(spread.sqrt()),
     )
 
 

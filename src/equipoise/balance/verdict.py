@@ -13,9 +13,9 @@ from equipoise.balance.groups import POOLED
 
 #: Below this share of the label's entropy a dependence is called weak.
 WEAK = 0.02
-#: Accuracy below which a gain or a loss is called small.
-SMALL = 0.02
-#: An accuracy known less well than this decides nothing.
+#: Accuracy below which a gain is called small, and from which on a loss is called large.
+SMALL, LARGE = 0.02, 0.1
+#: A gain known less well than this decides nothing.
 UNSURE = 0.05
 
 
@@ -149,7 +149,12 @@ def decide_verdict(
                 "Z goes with the label in them, the better it can be told apart."
             )
         advice += _advise_size(use)
-        if level == "removed":
+        if level == "removed" and _gains_little(gain):
+            advice.append(
+                "A small classifier gains nothing by it. Compare your own model trained on both "
+                "kinds of batches, by accuracy under balanced_weights of a held-out part."
+            )
+        elif level == "removed":
             advice.append(
                 "Train on balanced batches (batch_sampler) and choose checkpoints by accuracy "
                 "under balanced_weights of a held-out part."
@@ -162,15 +167,21 @@ def decide_verdict(
 def _choose_level(dependence: Dependence, gain: Gain | None) -> str:
     if dependence.is_weak:
         return "nothing to gain"
-    gains_little = loses_little = False
-    if gain is not None and gain.error < UNSURE:
-        gains_little = gain.gain < max(SMALL, gain.error)
-        loses_little = gain.loss < max(SMALL, gain.error)
-    if dependence.is_removed:
-        return "nothing to gain" if gains_little and loses_little else "removed"
-    if gains_little:
+    # Where a plain classifier owes much to a dependence that is gone now, one that gains nothing
+    # has only not found what else to look at.
+    if _gains_little(gain) and (not dependence.is_removed or _loses_little(gain)):
         return "nothing to gain"
+    if dependence.is_removed:
+        return "removed"
     return "reduced" if dependence.is_reduced else "left"
+
+
+def _gains_little(gain: Gain | None) -> bool:
+    return gain is not None and gain.error < UNSURE and gain.gain < max(SMALL, gain.error)
+
+
+def _loses_little(gain: Gain | None) -> bool:
+    return gain is not None and gain.error < UNSURE and gain.loss < LARGE
 
 
 _HEADLINES = {
@@ -221,9 +232,10 @@ def _tell_after(d: Dependence, level: str) -> str:
             " As what is known of Z is even now, the rest is likely the label's own content in it."
         )
     if level == "nothing to gain" and not d.is_weak and not d.is_removed:
-        text += (
-            " What is left looks like the label's own content in Z rather than a covariate: "
-            f"on average two labels share {_percent(d.overlap)} of their scores."
+        text += " What is left looks like the label's own content in Z rather than a covariate" + (
+            f": on average two labels share only {_percent(d.overlap)} of their scores."
+            if d.overlap < 0.5
+            else "."
         )
     return text
 
@@ -277,7 +289,7 @@ def _tell_gain(gain: Gain) -> str:
         f"A small classifier is right on {_percent(gain.plain)} of held-out examples as they are. "
         f"Where the label does not depend on Z, it is right on {_percent(gain.plain_balanced)}; "
         f"trained on balanced batches, on {_percent(gain.balanced)} "
-        f"(± {100 * gain.error:.1f} points)."
+        f"(a gain of {100 * gain.gain:.1f} ± {100 * gain.error:.1f} points)."
     )
 
 
