@@ -116,6 +116,7 @@ def test_one_environment_can_be_plotted(folder, tmp_path):
             "environment",
         ),
         (("report", "of-table", "--data", "vectors"), "was fitted on environments"),
+        (("report", "of-table", "--label", "ill"), "name the data as well"),
     ],
 )
 def test_a_mistake_is_one_sentence(folder, monkeypatch, words, sentence):

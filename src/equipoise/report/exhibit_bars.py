@@ -31,6 +31,7 @@ def draw_bars(
         if ceiling is not None:
             axes.axhline(ceiling, color="black", linewidth=0.8, linestyle=":")
     panels[0].set_ylabel("out-of-domain accuracy, %")
+    figure.suptitle(f"checkpoints by {selection} validation", fontsize=9, color=LIGHT["soft"])
     if shown:
         handles, names = panels[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)

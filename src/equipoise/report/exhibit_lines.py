@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 from equipoise.benchmark.result_table import ResultTable, Row
 from equipoise.report.palette import LIGHT
 
+# As in the bars of Table 1, of kinds of batches.
+OF_BATCHES = {"random": LIGHT["before"], "balanced": LIGHT["after"], "oracle": LIGHT["third"]}
 COLORS = (LIGHT["after"], LIGHT["before"], LIGHT["third"], LIGHT["poor"], LIGHT["fair"])
 
 
@@ -19,7 +21,8 @@ def draw_curves(
     figure, axes = _make_axes(ceiling)
     x = np.array([float(column) for column in table.columns])
     for row, color in zip(table.rows, COLORS * len(table.rows), strict=False):
-        _draw_row(axes, x, row, color, row.labels[label])
+        name = row.labels[label]
+        _draw_row(axes, x, row, OF_BATCHES.get(name, color), name)
     axes.set_xticks(x)
     _finish(axes, axis)
     return figure

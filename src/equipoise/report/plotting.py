@@ -137,13 +137,7 @@ def _plot_counterfactuals(subject: Subject) -> Figure:
     if not is_picture(study.input_shape):
         return _plot_effects(subject)
     rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, subject.generator)
-    found = decode_counterfactuals(
-        study.balancer.latent_model_,
-        study.examples,
-        rows,
-        study.labels[rows],
-        study.environments[rows],
-    )
+    found = decode_counterfactuals(study.balancer.latent_model_, *study.take(rows))
     found = replace(found, decoded=found.decoded[:, :MOST_LABELS])
     own = [study.label_names[study.labels[row]] for row in rows]
     return draw_decoded(found, own, study.label_names[:MOST_LABELS])
@@ -152,13 +146,7 @@ def _plot_counterfactuals(subject: Subject) -> Figure:
 def _plot_effects(subject: Subject) -> Figure:
     study = subject.study
     rows = study.draw_rows(N_SAMPLED, subject.generator)
-    effects = measure_effects(
-        study.balancer.latent_model_,
-        study.examples,
-        rows,
-        study.labels[rows],
-        study.environments[rows],
-    )
+    effects = measure_effects(study.balancer.latent_model_, *study.take(rows))
     shown = choose_features(effects)
     cut = FeatureEffects(effects.by_label[shown][:, :MOST_LABELS], effects.by_z[shown])
     names = [study.feature_names[i] for i in shown]
@@ -169,13 +157,7 @@ def _plot_traversals(subject: Subject) -> Figure:
     """pictures as one z moves at a time"""
     study = _take_pictures(subject, "traversals")
     rows = study.draw_rows(N_SAMPLED, subject.generator)
-    found = traverse_latent(
-        study.balancer.latent_model_,
-        study.examples,
-        rows,
-        study.labels[rows],
-        study.environments[rows],
-    )
+    found = traverse_latent(study.balancer.latent_model_, *study.take(rows))
     return draw_traversals(found, study.examples.fetch(rows[:N_EXAMPLES]))
 
 

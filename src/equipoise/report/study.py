@@ -47,6 +47,10 @@ class Study:
             raise ValueError("the examples are not at hand: give those that were fitted as X")
         return self.source
 
+    def take(self, rows: Ints) -> tuple[Source, Ints, Ints, Ints]:
+        """Examples, rows and their codes, as the views of the model ask for them."""
+        return self.examples, rows, self.labels[rows], self.environments[rows]
+
     def draw_rows(self, n_at_most: int, generator: np.random.Generator) -> Ints:
         """All rows, or so many at random, in order."""
         n = len(self.labels)

@@ -46,12 +46,8 @@ def _show_pictures(
 ) -> Section:
     model = study.balancer.latent_model_
     examples = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
-    counterfactuals = decode_counterfactuals(
-        model, study.examples, examples, study.labels[examples], study.environments[examples]
-    )
-    traversals = traverse_latent(
-        model, study.examples, sampled, study.labels[sampled], study.environments[sampled]
-    )
+    counterfactuals = decode_counterfactuals(model, *study.take(examples))
+    traversals = traverse_latent(model, *study.take(sampled))
     brightness = Brightness.of(counterfactuals.originals)
     return Section(
         "latent",
@@ -133,13 +129,7 @@ def _name(name: str, scope: str) -> Html:
 
 
 def _show_effects(study: Study, sampled: NDArray[np.int64]) -> Section:
-    effects = measure_effects(
-        study.balancer.latent_model_,
-        study.examples,
-        sampled,
-        study.labels[sampled],
-        study.environments[sampled],
-    )
+    effects = measure_effects(study.balancer.latent_model_, *study.take(sampled))
     shown = choose_features(effects)
     names = [study.feature_names[i] for i in shown]
     lead = (
