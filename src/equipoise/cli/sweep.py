@@ -21,7 +21,8 @@ def sweep(
         Path, typer.Option(help="Directory of the runs; sweeps may share one.")
     ] = Path("runs"),
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Runs at the same time; 1 if not set, with Ray any.")
+        int | None,
+        typer.Option(min=0, help="Runs at the same time; 1 if not set; 0 trains in this process."),
     ] = None,
     ray: Annotated[bool, typer.Option("--ray", help="Let Ray carry out the runs.")] = False,
     ray_address: Annotated[
@@ -77,11 +78,11 @@ def sweep(
 def _choose_workers(
     n_workers: int | None, ray: bool, address: str | None, cpus: float, gpus: float
 ) -> Workers:
-    from equipoise.benchmark.local_workers import LocalWorkers
+    from equipoise.benchmark.local_workers import InlineWorker, LocalWorkers
     from equipoise.benchmark.ray_workers import RayWorkers
 
     if not ray:
         if address is not None:
             raise ValueError("--ray-address is of a Ray cluster: give --ray as well")
-        return LocalWorkers(n_workers or 1)
+        return InlineWorker() if n_workers == 0 else LocalWorkers(n_workers or 1)
     return RayWorkers(cpus_per_run=cpus, gpus_per_run=gpus, address=address, n_workers=n_workers)

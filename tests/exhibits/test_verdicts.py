@@ -1,0 +1,87 @@
+"""What exhibits say in words follows from the numbers, whichever way these turn out."""
+
+import pytest
+
+from equipoise.benchmark import Record
+from equipoise.benchmark.result_table import Cell, Row
+from equipoise.benchmark.trials import FinishedRun
+from equipoise.exhibits.figure4 import tell_degree, tell_matches
+from equipoise.exhibits.figure4c import tell_slope
+from equipoise.exhibits.validation import measure_shortfalls
+
+
+def row(*means, name="balanced"):
+    return Row((name,), tuple(Cell(float(mean), None, 3) for mean in means))
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ((20, 50, 70), "Confirmed: the more is balanced"),
+        ((20, 70, 60), "Confirmed in the main"),
+        ((70, 50, 20), "Not confirmed"),
+    ],
+)
+def test_balancing_helps_or_it_does_not(means, verdict):
+    assert tell_degree(row(*means), ("0", "0.5", "1")).startswith(verdict)
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ((60, 72, 70), "Confirmed: accuracy first rises with a and then falls"),
+        ((60, 71.8, 72), "Confirmed that accuracy first rises with a; it does not fall"),
+        ((72, 71, 70), "Not confirmed"),
+    ],
+)
+def test_more_matches_help_or_they_do_not(means, verdict):
+    assert tell_matches(row(*means), ("1", "4", "9")).startswith(verdict)
+
+
+@pytest.mark.parametrize(
+    ("name", "means", "verdict"),
+    [
+        ("random", (87, 50, 22), "Confirmed: with random batches accuracy falls"),
+        ("random", (72, 72, 72), "Not confirmed"),
+        ("balanced", (72, 72.2, 72.1), "Confirmed: with balanced batches accuracy stays"),
+        ("balanced", (80, 70, 60), "Not confirmed"),
+    ],
+)
+def test_accuracy_falls_with_the_test_environment_or_stays(name, means, verdict):
+    assert tell_slope(row(*means, name=name)).startswith(verdict)
+
+
+def run(sampling, checkpoints):
+    """Checkpoints as (validation, balanced validation, out of domain)."""
+    return FinishedRun(
+        dataset="d",
+        algorithm="ERM",
+        sampling=sampling,
+        test_environment="t",
+        validation_environment=None,
+        seed=0,
+        hyperparameters={},
+        records=tuple(
+            Record(step, 1.0, {}, {}, {}, plain, balanced, ood, ood)
+            for step, (plain, balanced, ood) in enumerate(checkpoints)
+        ),
+    )
+
+
+def test_the_shortfall_is_what_the_choice_lacks_to_the_best_checkpoint():
+    runs = [
+        run("random", [(0.8, 0.2, 0.25), (0.9, 0.3, 0.2)]),
+        run("balanced", [(0.7, 0.7, 0.72), (0.71, 0.6, 0.6)]),
+    ]
+    found = {
+        (each.sampling, each.selection): round(each.shortfall, 6)
+        for each in measure_shortfalls(runs)
+    }
+    assert found == {
+        ("random", "balanced"): 5.0,
+        ("random", "train-domain"): 5.0,
+        ("balanced", "balanced"): 0.0,
+        ("balanced", "train-domain"): 12.0,
+        ("either", "balanced"): 0.0,
+        ("either", "train-domain"): 52.0,
+    }
