@@ -43,6 +43,8 @@ from equipoise.data.flattening import flatten_examples
 from equipoise.data.sources import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent import FitSettings, LatentCovariateModel, get_prior, label_free_z, log_scores
+from equipoise.latent.choice import AUTO, LatentChoice, choose_latent
+from equipoise.latent.fitting import FEATURE_NOISE
 from equipoise.latent.scores import READINGS
 
 Ints = NDArray[np.int64]
@@ -85,10 +87,14 @@ class CausalBalancer:
     tolerance : of these, those farther than this are dropped, unless they are the nearest
     caliper : no match may be farther than this; None allows any
     reuse_max : cap on how many anchors' lists an example may stand in
-    prior : family of p(z|y,e): "gaussian-fixed-variance" (k = 1) or "gaussian" (k = 2)
-    latent_dim : n; None takes the largest that Theorem 3.3 allows, up to the paper's cap
+    prior : family of p(z|y,e): "gaussian-fixed-variance" (k = 1) or "gaussian" (k = 2), or
+        "auto" for the one that data and environments speak for
+    latent_dim : n; None takes the largest that Theorem 3.3 allows, up to the paper's cap; "auto"
+        chooses among sizes that the environments can tell, see `choose_latent`
     score : "observed", "hypothesised", or "auto" for the one that balances better
     hidden : widths of the perceptrons, by default the paper's
+    feature_noise : deviation of the noise in feature vectors, as a share of each feature's own;
+        the larger it is, the less single features are taken for part of Z
     max_steps, batch_size, lr : of the fit; `batch_size` counts examples of each environment
     n_jobs : threads for matching
     device : where the model is fitted
@@ -102,6 +108,7 @@ class CausalBalancer:
     log_scores_ : [N, m]
     z_ : [N, n] averaged over the labels an example might have, so that no label enters it
     matches_ : Matches; indices are rows of X
+    latent_choice_ : a LatentChoice, why n and the prior are what they are, if "auto" chose them
     score_ : the reading in use, and `readings_` what was compared to choose it
     n_matches_ : a in use
     sample_indices_ : rows that `fit_resample` took
@@ -125,9 +132,10 @@ class CausalBalancer:
         caliper: float | None = None,
         reuse_max: int | None = None,
         prior: str = "gaussian-fixed-variance",
-        latent_dim: int | None = None,
+        latent_dim: int | str | None = None,
         score: str = "auto",
         hidden: tuple[int, ...] | None = None,
+        feature_noise: float = FEATURE_NOISE,
         max_steps: int = 600,
         batch_size: int = 64,
         lr: float = 1e-3,
@@ -146,6 +154,7 @@ class CausalBalancer:
         self.latent_dim = latent_dim
         self.score = score
         self.hidden = hidden
+        self.feature_noise = feature_noise
         self.max_steps = max_steps
         self.batch_size = batch_size
         self.lr = lr
@@ -162,6 +171,7 @@ class CausalBalancer:
     matches_: Matches
     score_: str
     readings_: tuple[Reading, ...]
+    latent_choice_: LatentChoice | None
     n_matches_: int
     sample_indices_: Ints
 
@@ -187,29 +197,48 @@ class CausalBalancer:
         check_for_balancing(columns)
         n_matches = self._choose_n_matches(len(columns.classes))
         shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
-        model = LatentCovariateModel(
-            shape,
-            len(columns.classes),
-            len(columns.environments),
-            latent_dim=self.latent_dim,
-            prior=self.prior,
-            hidden=self.hidden,
-            seed=int(self.random_state),
-        ).to(self.device)
         settings = FitSettings(
             max_steps=self.max_steps,
             batch_size=self.batch_size,
             lr=self.lr,
             seed=int(self.random_state),
+            feature_noise=self.feature_noise,
         )
         codes = columns.label_codes, columns.environment_codes
-        model.fit(source, *codes, settings=settings, checkpoint=checkpoint, verbose=self.verbose)
+        options: dict[str, Any] = {
+            "settings": settings,
+            "checkpoint": checkpoint,
+            "verbose": self.verbose,
+        }
+        choice = None
+        if AUTO in (self.latent_dim, self.prior):
+            choice, model = choose_latent(
+                source,
+                *codes,
+                latent_dim=self.latent_dim,
+                prior=self.prior,
+                hidden=self.hidden,
+                device=self.device,
+                **options,
+            )
+        else:
+            model = LatentCovariateModel(
+                shape,
+                len(columns.classes),
+                len(columns.environments),
+                latent_dim=None if self.latent_dim is None else int(self.latent_dim),
+                prior=self.prior,
+                hidden=self.hidden,
+                seed=int(self.random_state),
+            ).to(self.device)
+            model.fit(source, *codes, **options)
         z = label_free_z(model, source, *codes)
         chosen, readings = self._choose_reading(model, source, z, *codes)
         # All at once: a fit that fails leaves an earlier one as it was.
         self.classes_, self.environments_ = columns.classes, columns.environments
         self._labels, self._environments = codes
         self.latent_model_, self.n_matches_, self.readings_ = model, n_matches, readings
+        self.latent_choice_ = choice
         self.score_, self.log_scores_, self.matches_ = chosen
         self.z_, self._source = z, source
         self._feature_names = find_feature_names(X)
@@ -217,7 +246,10 @@ class CausalBalancer:
 
     def _check_parameters(self) -> None:
         get_metric(self.metric)
-        get_prior(self.prior)
+        if self.prior != AUTO:
+            get_prior(self.prior)
+        if isinstance(self.latent_dim, str):
+            check_choice("latent_dim", self.latent_dim, (AUTO,), hint="or a whole number")
         check_choice("score", self.score, ("auto", *READINGS))
         counts = {"n_nearest": self.n_nearest, "max_steps": self.max_steps}
         for name, value in {**counts, "batch_size": self.batch_size}.items():
@@ -478,18 +510,19 @@ class CausalBalancer:
             names = getattr(self, "_feature_names", None)
             return Examined(source, *codes, self.z_, self.log_scores_, self.matches_, names)
         source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
-        z = label_free_z(self.latent_model_, source, labels, sites)
         scores = log_scores(self.latent_model_, source, labels, sites, score=self.score_)
-        # The fitted examples once more? Another machine may round otherwise.
-        if (
-            np.array_equal(labels, self._labels)
-            and np.array_equal(sites, self._environments)
-            and np.allclose(scores, self.log_scores_, rtol=1e-4, atol=1e-4)
-        ):
-            scores, matches = self.log_scores_, self.matches_
+        if self._are_fitted(labels, sites, scores):
+            z, scores, matches = self.z_, self.log_scores_, self.matches_
         else:
+            z = label_free_z(self.latent_model_, source, labels, sites)
             matches = self._match(scores, labels, sites)
         return Examined(source, labels, sites, z, scores, matches, find_feature_names(X))
+
+    def _are_fitted(self, labels: Ints, environments: Ints, scores: Floats) -> bool:
+        """Whether these are the fitted examples once more, but for the last digits of scores."""
+        same = np.array_equal(labels, self._labels)
+        same = same and np.array_equal(environments, self._environments) and hasattr(self, "z_")
+        return same and np.allclose(scores, self.log_scores_, rtol=1e-3, atol=1e-4)
 
     # --- keeping -------------------------------------------------------------------------------
 
@@ -527,6 +560,9 @@ class CausalBalancer:
             "environments": self.environments_.tolist(),
             "score": self.score_,
             "readings": [vars(reading) for reading in self.readings_],
+            "latent_choice": None
+            if self.latent_choice_ is None
+            else self.latent_choice_.to_facts(),
             "n_matches": self.n_matches_,
             "k": self.matches_.k,
             "metric": self.matches_.metric,
@@ -554,6 +590,8 @@ class CausalBalancer:
         balancer.environments_ = np.asarray(facts["environments"])
         balancer.score_, balancer.n_matches_ = facts["score"], facts["n_matches"]
         balancer.readings_ = tuple(Reading(**reading) for reading in facts["readings"])
+        choice = facts.get("latent_choice")
+        balancer.latent_choice_ = None if choice is None else LatentChoice.from_facts(choice)
         balancer._labels = tensors["labels"].numpy()
         balancer._environments = tensors["environments"].numpy()
         balancer.log_scores_ = tensors["log_scores"].numpy()

@@ -1,5 +1,6 @@
 """Room 2: (x, y, e) -> latent covariate z. The conditional VAE, its priors, identifiability."""
 
+from equipoise.latent.choice import LatentCandidate, LatentChoice, choose_latent, examine_labels
 from equipoise.latent.fitting import FitHistory, FitSettings, fit_model
 from equipoise.latent.identifiability import Identifiability, examine_identifiability
 from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
@@ -18,14 +19,18 @@ __all__ = [
     "FitSettings",
     "FixedVarianceGaussian",
     "Identifiability",
+    "LatentCandidate",
+    "LatentChoice",
     "LatentCovariateModel",
     "MLPDecoder",
     "MLPEncoder",
     "PriorFamily",
     "ResidualDecoder",
     "ResidualEncoder",
+    "choose_latent",
     "choose_latent_dim",
     "examine_identifiability",
+    "examine_labels",
     "fit_model",
     "get_prior",
     "label_free_z",

@@ -43,10 +43,10 @@ class SyntheticSCM:
     statistics : k; 1 varies the means of z over the pairs (y, e), 2 its variances as well
     depth, slope : layers of the mixing and the slope of their leaky ReLU; a smaller one bends more
     mechanism : "shared" is one network with y as an input, "per-label" an unrelated one for each
-    environment_spread : how far environments differ in the means of z, in all labels alike; half
-        as much in its log-variances
-    label_spread : how far the labels of an environment differ, likewise; the smaller it is the
+    environment_spread : how far environments differ in the means of z, in all labels alike
+    label_spread : how far the labels of an environment differ in them; the smaller it is the
         less z tells of y
+    log_variance_spread : the same of log-variances, for k = 2; between labels 0.4 of it
     label_code : how far the label moves the input of a shared mechanism
     rank : confine the parameters λ to so many directions, so that L is singular
     noise : deviation of the additive noise, as a share of that of x
@@ -72,6 +72,7 @@ class SyntheticSCM:
         mechanism: str = "shared",
         environment_spread: float = 2.0,
         label_spread: float = 0.7,
+        log_variance_spread: float = 1.2,
         label_code: float = 0.5,
         rank: int | None = None,
         noise: float = 0.02,
@@ -89,8 +90,8 @@ class SyntheticSCM:
             self.means = self.means @ draw_rotation(n_latents, generator)[:rank]
         self.log_variances = np.zeros(self.means.shape)
         if statistics == 2 and rank is None:
-            spreads = 0.5 * environment_spread, 0.5 * label_spread
-            self.log_variances = _vary(shape, *spreads, generator)
+            spread = log_variance_spread
+            self.log_variances = _vary(shape, spread, 0.4 * spread, generator)
         # The label enters as a code beside z, so that f is injective in (y, z) together.
         width = n_latents + n_labels if mechanism == "shared" else n_latents
         self._mixings = tuple(

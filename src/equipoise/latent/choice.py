@@ -1,0 +1,227 @@
+"""Choosing n, k and the prior family from data: what explains held-out x and can be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data.sources import Source
+from equipoise.latent.fitting import FitSettings, fit_model
+from equipoise.latent.identifiability import Identifiability, examine_identifiability
+from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
+from equipoise.latent.priors import PriorFamily, get_prior
+
+Ints = NDArray[np.int64]
+
+AUTO = "auto"
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+NEAR = 0.1  # nats of held-out ELBO that are not worth another dimension
+LARGEST_CONDITION = 100.0  # of a label's L: beyond, some direction hardly varies
+
+
+@dataclass(frozen=True)
+class LatentCandidate:
+    """One (prior, n) that was fitted, and how it did.
+
+    negative_elbo : of the held-out part, per example in nats; less is better
+    pairs_hold : condition (3) of Theorem 3.3, counting (label, environment) pairs
+    labels_hold : the same within every label on its own, well conditioned
+    condition : of the worst label's L; inf if it has too few environments or no full rank
+    """
+
+    prior: str
+    latent_dim: int
+    statistics: int
+    negative_elbo: float
+    pairs_hold: bool
+    labels_hold: bool
+    condition: float
+
+
+@dataclass(frozen=True)
+class LatentChoice:
+    """What `choose_latent` took, among what, and why in words."""
+
+    prior: str
+    latent_dim: int
+    candidates: tuple[LatentCandidate, ...]
+    sentence: str
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every candidate; the chosen one is marked."""
+        rows = [asdict(candidate) for candidate in self.candidates]
+        chosen = [(c.prior, c.latent_dim) == (self.prior, self.latent_dim) for c in self.candidates]
+        return pd.DataFrame(rows).assign(chosen=chosen)
+
+    def to_facts(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> LatentChoice:
+        """A choice from what `to_facts` gave."""
+        candidates = tuple(LatentCandidate(**row) for row in facts["candidates"])
+        return cls(**{**facts, "candidates": candidates})
+
+
+def examine_labels(
+    natural_parameters: NDArray[np.float64], seen: NDArray[np.bool_]
+) -> tuple[Identifiability, ...]:
+    """Condition (3) of Theorem 3.3 within each label: its own environments must span L.
+
+    An x belongs to one label, so pairs of other labels say nothing about its z: see
+    docs/theory.md. λ^e(y) is [m, |E|, n·k], `seen` [m, |E|] tells which pairs had examples.
+
+    >>> parameters = np.random.default_rng(0).normal(size=(2, 3, 2))  # n·k = 2
+    >>> [found.holds for found in examine_labels(parameters, np.ones((2, 3), dtype=bool))]
+    [True, True]
+    """
+    labels = np.flatnonzero(seen.any(axis=1))
+    return tuple(
+        examine_identifiability(natural_parameters[label][None], seen[label][None])
+        for label in labels
+    )
+
+
+def list_candidates(
+    input_shape: tuple[int, ...],
+    n_labels: int,
+    n_environments: int,
+    *,
+    latent_dim: int | str | None,
+    prior: str,
+) -> list[tuple[str, int]]:
+    """The (prior, n) to compare: those that environments can tell, and the paper's n beside them.
+
+    Within a label |E| environments tell at most (|E| − 1) / k dimensions apart. What is not
+    "auto" is taken as given.
+
+    >>> list_candidates((8,), 2, 4, latent_dim="auto", prior="gaussian-fixed-variance")
+    [('gaussian-fixed-variance', 1), ('gaussian-fixed-variance', 2), \
+('gaussian-fixed-variance', 3), ('gaussian-fixed-variance', 7)]
+    """
+    names = sorted(PriorFamily.families) if prior == AUTO else [prior]
+    found = []
+    for name in names:
+        k = get_prior(name).statistics_per_dimension
+        largest = choose_latent_dim(n_labels, n_environments, k, input_shape)
+        if latent_dim is None:
+            sizes: Sequence[int] = [largest]
+        elif latent_dim == AUTO:
+            told = min((n_environments - 1) // k, largest)
+            sizes = sorted({n for n in SIZES if n <= told} | {told, largest} - {0})
+        else:
+            sizes = [int(latent_dim)]
+        found += [(name, n) for n in sizes]
+    return found
+
+
+def choose_latent(
+    source: Source,
+    labels: Ints,
+    environments: Ints,
+    *,
+    latent_dim: int | str | None = AUTO,
+    prior: str = AUTO,
+    hidden: tuple[int, ...] | None = None,
+    settings: FitSettings | None = None,
+    device: str = "cpu",
+    checkpoint: str | Path | None = None,
+    verbose: bool = False,
+) -> tuple[LatentChoice, LatentCovariateModel]:
+    """Fit every candidate; of those whose Z is told by every label, keep what explains x best.
+
+    The smallest n within `NEAR` nats of the best held-out ELBO is taken. If no candidate is
+    told within labels, those for which the paper's count of pairs holds are compared; the
+    sentence says so. The model returned is the fitted one.
+    """
+    settings = settings or FitSettings()
+    shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
+    m, n_environments = int(labels.max()) + 1, int(environments.max()) + 1
+    candidates: list[LatentCandidate] = []
+    models: list[LatentCovariateModel] = []
+    for name, n in list_candidates(shape, m, n_environments, latent_dim=latent_dim, prior=prior):
+        model = LatentCovariateModel(
+            shape, m, n_environments, latent_dim=n, prior=name, hidden=hidden, seed=settings.seed
+        ).to(device)
+        own = None if checkpoint is None else Path(f"{checkpoint}.{name}-{n}")
+        history = fit_model(
+            model, source, labels, environments, settings=settings, checkpoint=own, verbose=verbose
+        )
+        candidates.append(_judge(model, min(history.negative_elbo)))
+        models.append(model)
+    best = _pick(candidates)
+    choice = LatentChoice(
+        candidates[best].prior, candidates[best].latent_dim, tuple(candidates), ""
+    )
+    return replace(choice, sentence=_explain(choice, n_environments)), models[best]
+
+
+def _judge(model: LatentCovariateModel, negative_elbo: float) -> LatentCandidate:
+    seen = (model.label_counts > 0).T.numpy(force=True)
+    parameters = model.prior.natural_parameters().double().numpy(force=True)
+    condition = max(found.condition for found in examine_labels(parameters, seen))
+    return LatentCandidate(
+        prior=model.settings.prior,
+        latent_dim=model.settings.latent_dim,
+        statistics=model.prior.statistics_per_dimension,
+        negative_elbo=negative_elbo,
+        pairs_hold=examine_identifiability(parameters, seen).holds,
+        labels_hold=condition <= LARGEST_CONDITION,
+        condition=condition,
+    )
+
+
+def _pick(candidates: Sequence[LatentCandidate]) -> int:
+    everyone = range(len(candidates))
+    allowed = (
+        [i for i in everyone if candidates[i].labels_hold]
+        or [i for i in everyone if candidates[i].pairs_hold]
+        or list(everyone)
+    )
+    least = min(candidates[i].negative_elbo for i in allowed)
+    near = [i for i in allowed if candidates[i].negative_elbo <= least + NEAR]
+    return min(
+        near,
+        key=lambda i: (candidates[i].latent_dim, candidates[i].statistics),
+    )
+
+
+def _explain(choice: LatentChoice, n_environments: int) -> str:
+    taken = next(
+        c for c in choice.candidates if (c.prior, c.latent_dim) == (choice.prior, choice.latent_dim)
+    )
+    what = f"n = {taken.latent_dim} with prior {taken.prior} (k = {taken.statistics})"
+    if taken.labels_hold:
+        why = (
+            f"was chosen: its {n_environments} environments tell every direction of Z within "
+            f"every label (condition {taken.condition:.3g}), and of such candidates it explains "
+            f"held-out examples best (−ELBO {taken.negative_elbo:.2f})"
+        )
+    elif taken.pairs_hold:
+        why = (
+            f"was chosen with reserve: {n_environments} environments do not tell Z within every "
+            "label, only the count of (label, environment) pairs suffices; then the data alone "
+            f"do not fix Z (−ELBO {taken.negative_elbo:.2f})"
+        )
+    else:
+        why = (
+            "was chosen for want of better: neither within labels nor over pairs do the "
+            f"environments tell its directions apart (−ELBO {taken.negative_elbo:.2f})"
+        )
+    better = min(choice.candidates, key=lambda c: c.negative_elbo)
+    beside = ""
+    if better.negative_elbo < taken.negative_elbo - NEAR:
+        beside = (
+            f"; n = {better.latent_dim} with k = {better.statistics} would explain more (−ELBO "
+            f"{better.negative_elbo:.2f}), but needs "
+            f"{better.latent_dim * better.statistics + 1} well varied environments"
+        )
+    return f"{what} {why}{beside}."
