@@ -37,9 +37,9 @@ def draw_heat(
         body.append(element("tr", join(row)))
     return element(
         "div",
+        element("p", caption, class_="caption"),  # wider than a small table may be
         element(
             "table",
-            element("caption", caption),
             element("thead", element("tr", join(head))),
             element("tbody", join(body)),
             class_=f"heat {kind}",

@@ -61,7 +61,6 @@ def list_numbers(
     columns: Sequence[str],
     rows: Iterable[Sequence[Any]],
     *,
-    caption: str | None = None,
     n_text: int = 1,
 ) -> Html:
     """A plain table: the first `n_text` columns are text, the others numbers at the right."""
@@ -76,7 +75,6 @@ def list_numbers(
     ]
     table = element(
         "table",
-        None if caption is None else element("caption", caption),
         element("thead", element("tr", join(head))),
         element("tbody", join(body)),
         class_="plain",
