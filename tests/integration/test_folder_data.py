@@ -163,7 +163,9 @@ def test_a_table_is_packed_with_its_columns_and_trains(tmp_path):
     names = ("--label", "ill", "--environment", "hospital", "--output", "patients")
     refused = invoke("data", "pack", "patients.csv", *names)
     assert refused.exit_code == 2
-    assert "column 'patient' of patients.csv must hold numbers" in " ".join(refused.output.split())
+    assert "column 'patient' of patients.csv holds 240 different names" in " ".join(
+        refused.output.split()
+    )
     columns = ("--column", "a", "--column", "b", "--column", "c")
     packed = invoke("data", "pack", "patients.csv", *names, *columns)
     assert packed.exit_code == 0, packed.output
