@@ -307,6 +307,13 @@ class TestLooking:
         np.testing.assert_allclose(seen.weights, fitted.balanced_weights(further))
         assert seen.verdict.level == "removed"
 
+    def test_further_examples_of_one_environment_are_enough(self, fitted):
+        further = make_spurious(n=900, n_labels=3, seed=9)
+        some = further.subset(np.flatnonzero(further.environments == 1))
+        seen = fitted.diagnose(some)
+        assert set(seen.table["environment"]) == {"1", "(pooled)"}
+        assert set(seen.information["environment"]) == {"1", "(pooled)"}
+
     def test_a_loaded_balancer_diagnoses_too_but_knows_no_gain_without_examples(
         self, data, fitted, found, tmp_path
     ):

@@ -116,7 +116,7 @@ def _begin(
         "examples": len(rows),
         "known": sorted(known or {}),
     }
-    facts = json.loads(json.dumps(facts))
+    facts = json.loads(json.dumps(facts, default=lambda value: value.item()))  # numpy's numbers
     path = output / SETTINGS
     if path.is_file():
         try:

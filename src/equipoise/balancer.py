@@ -511,18 +511,22 @@ class CausalBalancer:
             return Examined(source, *codes, self.z_, self.log_scores_, self.matches_, names)
         source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
         scores = log_scores(self.latent_model_, source, labels, sites, score=self.score_)
-        if self._are_fitted(labels, sites, scores):
-            z, scores, matches = self.z_, self.log_scores_, self.matches_
+        known = self._are_fitted(labels, sites, scores)
+        scores = self.log_scores_ if known else scores
+        matches = self.matches_ if known else self._match(scores, labels, sites)
+        if known and hasattr(self, "z_"):
+            z = self.z_
         else:
             z = label_free_z(self.latent_model_, source, labels, sites)
-            matches = self._match(scores, labels, sites)
         return Examined(source, labels, sites, z, scores, matches, find_feature_names(X))
 
     def _are_fitted(self, labels: Ints, environments: Ints, scores: Floats) -> bool:
         """Whether these are the fitted examples once more, but for the last digits of scores."""
-        same = np.array_equal(labels, self._labels)
-        same = same and np.array_equal(environments, self._environments) and hasattr(self, "z_")
-        return same and np.allclose(scores, self.log_scores_, rtol=1e-3, atol=1e-4)
+        return (
+            np.array_equal(labels, self._labels)
+            and np.array_equal(environments, self._environments)
+            and np.allclose(scores, self.log_scores_, rtol=1e-4, atol=1e-4)
+        )
 
     # --- keeping -------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from equipoise.balance.cross_covariates import choose_crossed, cross_covariates
 from equipoise.balance.frequencies import balanced_frequencies
 from equipoise.balance.gain import Gain
 from equipoise.balance.groups import Groups
-from equipoise.balance.information import tabulate_information
+from equipoise.balance.information import MAX_EXAMPLES, tabulate_information
 from equipoise.balance.matches import Matches
 from equipoise.balance.overlap import measure_overlap
 from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
@@ -136,6 +136,8 @@ def diagnose_balance(
     first, second, notes = _choose_pairs(z, groups, weights)
     if z.shape[1] > MAX_DIMENSIONS_OF_PRODUCTS:
         notes.append(f"products are of the first {MAX_DIMENSIONS_OF_PRODUCTS} coordinates of z")
+    if np.bincount(groups.environments).max() > MAX_EXAMPLES:
+        notes.append(f"what tells about the label is of {MAX_EXAMPLES:,} examples an environment")
     anchors = draw_anchors(n, seed)
     if len(anchors) < n:
         notes.append(f"curves and distances are of {len(anchors):,} anchors of {n:,}")

@@ -64,6 +64,8 @@ def tabulate_information(
     frames = []
     for environment, name in enumerate(groups.environment_names):
         here = np.flatnonzero(groups.environments == environment)
+        if not len(here):
+            continue
         part = np.random.default_rng([seed, environment, 0xD1A6]).permutation(here)[:MAX_EXAMPLES]
         labels = groups.labels[part]
         before, after = (
@@ -72,7 +74,7 @@ def tabulate_information(
         )
         frame = pd.DataFrame(list(before), columns=["variable", "kind"])
         frame["before"], frame["after"] = list(before.values()), list(after.values())
-        shares = np.bincount(groups.labels[here]) / max(1, len(here))
+        shares = np.bincount(groups.labels[here]) / len(here)
         frame["label_entropy"] = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
         frame["examples"] = len(here)
         frames.append(frame.assign(environment=name))
