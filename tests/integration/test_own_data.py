@@ -216,6 +216,8 @@ class TestMistakes:
             ({}, ("--set", "tolerance"), "name=value"),
             ({}, ("--set", "tolerance=few"), "got 'tolerance=few'"),
             ({}, ("--metric", "l3"), "Did you mean"),
+            ({}, ("--latent-dim", "atuo"), "Did you mean 'auto'?"),
+            ({}, ("--latent-dim", 0), "latent_dim must be at least 1"),
             ({}, ("--n-matches", 5), "n_matches must be between 1 and"),
         ],
     )

@@ -66,9 +66,17 @@ class Dependence:
 
     @property
     def is_removed(self) -> bool:
-        """Z tells next to nothing any more, and its means, or what is known of it, are even."""
-        told_little = self.told_after < max(WEAK, 0.25 * self.told_before)
-        return told_little and (self.is_even or self.known_is_gone)
+        """Z tells next to nothing any more and its means are even; or what is known of it is gone.
+
+        In the latter case half of what z told may stay: it is then the label's own content.
+        """
+        if self.known_is_gone:
+            return self.told_after < max(WEAK, 0.5 * self.told_before)
+        return self.is_even and self.told_after < max(WEAK, 0.25 * self.told_before)
+
+    @property
+    def is_all_gone(self) -> bool:
+        return self.known_is_gone or self.told_after < max(WEAK, 0.1 * self.told_before)
 
     @property
     def is_reduced(self) -> bool:
@@ -141,8 +149,8 @@ def decide_verdict(
             advice += _advise_overlap(overlap)
             if latent_dim > 1:
                 advice.append(
-                    f"Try a smaller latent size (latent_dim, now {latent_dim}): the less room z "
-                    "has, the less of the label's own content it takes in."
+                    f"Try a smaller latent size (latent_dim, now {latent_dim}; 'auto' tries "
+                    "some): the less room z has, the less of the label's own content it takes in."
                 )
             advice.append(
                 f"Add environments if you can (there are {n_environments}): the more differently "
@@ -195,7 +203,7 @@ _HEADLINES = {
     ),
     "removed": lambda d: (
         f"A {_strength(d.told_before)} dependence of the label on Z was found, and balanced "
-        f"batches remove {'it' if d.told_after < max(WEAK, 0.1 * d.told_before) else 'most of it'}."
+        f"batches remove {'it' if d.is_all_gone else 'most of it'}."
     ),
     "reduced": lambda d: (
         f"A {_strength(d.told_before)} dependence of the label on Z was found; balanced batches "
@@ -227,9 +235,10 @@ def _tell_after(d: Dependence, level: str) -> str:
     if d.chance > 0.5 * THRESHOLD:
         text += f"; so few effective examples leave {d.chance:.2f} by chance alone"
     text += ")."
-    if level == "removed" and not d.is_even:
+    if level == "removed" and d.known_is_gone and d.told_after > WEAK:
         text += (
-            " As what is known of Z is even now, the rest is likely the label's own content in it."
+            " As what is known of Z tells nothing any more, the rest is likely the label's own "
+            "content in it."
         )
     if level == "nothing to gain" and not d.is_weak and not d.is_removed:
         text += " What is left looks like the label's own content in Z rather than a covariate" + (

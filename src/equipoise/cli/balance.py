@@ -36,7 +36,8 @@ def balance(
         int | None, typer.Option(min=1, help="Other labels for each anchor; all, up to 9.")
     ] = None,
     latent_dim: Annotated[
-        int | None, typer.Option(min=1, help="Size of Z; the largest the theorem allows.")
+        str | None,
+        typer.Option(help="Size of Z, or auto to try some; the largest the theorem allows."),
     ] = None,
     caliper: Annotated[
         float | None, typer.Option(min=0.0, help="Largest distance of a match; any if not set.")
@@ -85,6 +86,7 @@ def balance(
     from equipoise.balance import summarise_balance
     from equipoise.balance_job import balance_dataset
     from equipoise.benchmark.devices import choose_device
+    from equipoise.benchmark.parsing import parse_value
     from equipoise.cli.data import collect_options, open_data
 
     columns = [name for value in features or [] for name in value.split(",")]
@@ -92,7 +94,7 @@ def balance(
     dataset = open_data(data, data_dir, options, verbose=not quiet)
     parameters: dict[str, Any] = {
         "n_matches": n_matches,
-        "latent_dim": latent_dim,
+        "latent_dim": None if latent_dim is None else parse_value(latent_dim),
         "caliper": caliper,
         "metric": metric,
         "max_steps": steps,
