@@ -23,6 +23,7 @@ from equipoise.cli import (
     reproduce,
     sweep,
     table,
+    theory,
     train,
 )
 
@@ -81,6 +82,7 @@ _add(
     "equipoise reproduce table1 --profile quick --output results --seeds 3 --workers 2",
 )
 app.add_typer(data.app, name="data")
+app.add_typer(theory.app, name="theory")
 
 
 def main() -> None:

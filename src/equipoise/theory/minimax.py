@@ -53,8 +53,14 @@ def train_network(case: MinimaxCase) -> Record:
     labels = np.concatenate([part[1] for part in parts])
     environments = np.repeat(np.arange(len(parts)), case.n_examples)
     if case.batches == "balanced":
+        # One covariate; u alone is to be noise, not a part of it; only close scores may match.
         balancer = CausalBalancer(
-            latent_dim=1, max_steps=case.balancer_steps, random_state=case.seed
+            latent_dim=1,
+            feature_noise=1.0,
+            tolerance=0.01,
+            hidden=(64, 64),
+            max_steps=case.balancer_steps,
+            random_state=case.seed,
         ).fit(x, labels, environments)
         batches = _repeat(balancer.batch_sampler(ANCHORS))
     else:

@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 N_VIEWS = 6  # features that show the covariate; the label has one
-VIEW_NOISE = 0.1
+VIEW_NOISE = 0.5
 
 
 class World(ABC):
@@ -91,13 +91,13 @@ class GaussianWorld(World):
     classifier are linear in u and that mean, so its risk is an integral over one Gaussian.
 
     >>> world = GaussianWorld()
-    >>> round(world.bayes_risk(0.0, -2.0)[1], 3) == round(world.bayes_risk(0.0, 2.0)[1], 3)
+    >>> round(world.bayes_risk(0.0, -1.5)[1], 3) == round(world.bayes_risk(0.0, 1.5)[1], 3)
     True
     """
 
     shift: float = 0.75
-    grid: tuple[float, ...] = tuple(np.round(np.arange(-2.0, 2.01, 0.25), 2).tolist())
-    training: tuple[float, ...] = (1.5, 1.0)
+    grid: tuple[float, ...] = tuple(np.round(np.arange(-1.5, 1.51, 0.25), 2).tolist())
+    training: tuple[float, ...] = (1.0, 0.5)
     name = "Gaussian"
 
     def bayes_risk(self, of: float, within: float) -> tuple[float, float]:

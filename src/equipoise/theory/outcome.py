@@ -1,0 +1,63 @@
+"""How every experiment ends: a table, a plot and a sentence in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from equipoise.files import write_json, write_whole
+from equipoise.report.figures import save_figure
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment found. `holds` says whether the theorem's promise was met."""
+
+    name: str
+    tables: dict[str, pd.DataFrame]
+    figure: Figure
+    sentence: str
+    holds: bool
+
+    def save(self, output: str | Path) -> None:
+        """Write a .csv for each table, plot.png and outcome.json into a directory."""
+        output = Path(output)
+        for title, table in self.tables.items():
+            with write_whole(output / f"{title.replace(' ', '-')}.csv") as temporary:
+                table.to_csv(temporary, index=False)
+        save_figure(self.figure, output / "plot.png")
+        facts = {"experiment": self.name, "holds": self.holds, "sentence": self.sentence}
+        write_json(output / "outcome.json", facts)
+
+    def show(self, console: Console) -> None:
+        """Print the tables and the sentence."""
+        for title, table in self.tables.items():
+            shown = Table(title=title, title_justify="left")
+            for column in table.columns:
+                number = pd.api.types.is_numeric_dtype(table[column])
+                shown.add_column(str(column), justify="right" if number else "left")
+            for row in table.itertuples(index=False):
+                shown.add_row(*(show_value(value) for value in row))
+            console.print(shown)
+        console.print(self.sentence, markup=False, highlight=False)
+
+
+def show_value(value: object) -> str:
+    """A cell of a table: three digits for a measure, words for truth, a dash for nothing.
+
+    >>> show_value(0.12345), show_value(True), show_value(None), show_value(7)
+    ('0.123', 'yes', '–', '7')
+    """
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return "–"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1e}"
+    return str(value)
