@@ -16,11 +16,12 @@ from equipoise.balance import (
     summarise_balance,
 )
 from equipoise.balance.balance_curves import draw_anchors, trace_calipers, trace_numbers
+from equipoise.balance.dependence_of_z import Dependence
 from equipoise.balance.gain import Gain, estimate_gain
 from equipoise.balance.information import estimate_information, tabulate_information
 from equipoise.balance.overlap import measure_overlap
 from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
-from equipoise.balance.verdict import Dependence, _choose_level
+from equipoise.balance.verdict import _choose_level
 
 
 def make_case(n=2000, m=3, strength=0.8, seed=0, n_dimensions=3):
@@ -282,6 +283,7 @@ class TestGain:
             (Gain(0.9, 0.6, 0.6, 0.01), 0.05, "removed"),  # found nothing else to look at
             (Gain(0.9, 0.7, 0.69, 0.02), 0.8, "nothing to gain"),
             (Gain(0.9, 0.7, 0.69, 0.2), 0.8, "left"),  # too few examples to say
+            (Gain(0.9, 0.55, 0.55, 0.01, 0.5), 0.8, "left"),  # it sees nothing besides Z
             (Gain(0.9, 0.5, 0.7, 0.01), 0.4, "reduced"),
         ],
     )
@@ -289,7 +291,6 @@ class TestGain:
         dependence = Dependence(
             before=1.0,
             after=after,
-            worst_after=2 * after,
             chance=0.02,
             told_before=0.5,
             told_after=0.5 * after,
@@ -299,7 +300,7 @@ class TestGain:
 
 
 def test_what_is_left_in_z_counts_for_less_where_the_true_covariate_is_known_to_be_gone():
-    numbers = {"before": 1.0, "after": 0.4, "worst_after": 1.0, "chance": 0.02, "overlap": 0.3}
+    numbers = {"before": 1.0, "after": 0.4, "chance": 0.02, "overlap": 0.3}
     told = {"told_before": 0.5, "told_after": 0.01}
     assert _choose_level(Dependence(**numbers, **told), None) == "reduced"
     assert _choose_level(Dependence(**numbers, **told, known_is_gone=True), None) == "removed"

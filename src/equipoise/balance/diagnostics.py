@@ -23,6 +23,8 @@ from equipoise.balance.covariates import (
     read_known,
 )
 from equipoise.balance.cross_covariates import choose_crossed, cross_covariates
+from equipoise.balance.dependence_of_z import measure_dependence
+from equipoise.balance.findings import find_evened
 from equipoise.balance.frequencies import balanced_frequencies
 from equipoise.balance.gain import Gain
 from equipoise.balance.groups import Groups
@@ -30,7 +32,7 @@ from equipoise.balance.information import MAX_EXAMPLES, tabulate_information
 from equipoise.balance.matches import Matches
 from equipoise.balance.overlap import measure_overlap
 from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
-from equipoise.balance.verdict import Verdict, decide_verdict, find_evened, measure_dependence
+from equipoise.balance.verdict import Verdict, decide_verdict
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

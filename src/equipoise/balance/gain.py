@@ -27,13 +27,15 @@ class Gain:
 
     plain: trained and tested on the data as they are; plain_balanced: the same classifier tested
     where the label does not depend on Z; balanced: trained and tested there. `error` is the
-    standard error of the difference between these two, which were tested on the same examples.
+    standard error of the difference between these two, which were tested on the same examples;
+    `chance` is what the most frequent label would reach there.
     """
 
     plain: float
     plain_balanced: float
     balanced: float
     error: float
+    chance: float = 0.0
 
     @property
     def loss(self) -> float:
@@ -81,6 +83,7 @@ def estimate_gain(features: Tensor, labels: Ints, weights: Floats, *, seed: int 
         plain_balanced=balanced["plain"],
         balanced=balanced["balanced"],
         error=float(spread.sqrt()),
+        chance=float(torch.bincount(y[half:], weights=shares).max()),
     )
 
 

@@ -1,0 +1,107 @@
+"""The sentences of a verdict that say what was found."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from equipoise.balance.balance_table import THRESHOLD
+from equipoise.balance.dependence_of_z import WEAK, Dependence
+from equipoise.balance.gain import Gain
+from equipoise.balance.groups import POOLED
+
+
+def tell_before(d: Dependence) -> str:
+    """How labels and z stood to each other in the data."""
+    return (
+        f"Before: Z tells {percent(d.told_before)} of what there is to know about the label, and "
+        f"two labels differ in it by {d.before:.2f} standard deviations on average."
+    )
+
+
+def tell_after(d: Dependence, level: str) -> str:
+    """How they do in balanced batches, and what to make of the rest."""
+    text = (
+        f"After: {percent(d.told_after)}, and {d.after:.2f} standard deviations "
+        f"(below {THRESHOLD:g} is balanced"
+    )
+    if d.chance > 0.5 * THRESHOLD:
+        text += f"; so few effective examples leave {d.chance:.2f} by chance alone"
+    text += ")."
+    if level == "removed" and d.known_is_gone and d.told_after > WEAK:
+        text += (
+            " As what is known of Z tells nothing any more, the rest is likely the label's own "
+            "content in it."
+        )
+    if level == "nothing to gain" and not d.is_weak and not d.is_removed:
+        text += " What is left looks like the label's own content in Z rather than a covariate" + (
+            f": on average two labels share only {percent(d.overlap)} of their scores."
+            if d.overlap < 0.5
+            else "."
+        )
+    return text
+
+
+def tell_known(information: pd.DataFrame) -> list[str]:
+    """A sentence on each covariate that the user knows."""
+    known = information[(information["kind"] == "known") & (information["environment"] == POOLED)]
+    return [
+        f"Known covariate {row.variable}: it told {percent(row.before / row.label_entropy)} of "
+        f"the label before, and tells {percent(row.after / row.label_entropy)} after."
+        for row in known.itertuples()
+    ]
+
+
+def find_evened(worst: pd.DataFrame) -> pd.DataFrame:
+    """Mean |SMD| of each feature within environments, before and after, largest drop first."""
+    within = worst[(worst["kind"] == "feature") & (worst["environment"] != POOLED)]
+    means = within.groupby("covariate", observed=True, sort=False)[
+        ["mean_smd_before", "mean_smd_after"]
+    ].mean()
+    means.columns = ["before", "after"]
+    drop = (means["before"] - means["after"]).sort_values(ascending=False, kind="stable")
+    return means.loc[drop.index].reset_index()
+
+
+def tell_features(evened: pd.DataFrame) -> list[str]:
+    """Name the columns of a table that balanced batches even out, and those they leave."""
+    gone = evened[(evened["before"] > 0.25) & (evened["after"] < 0.5 * evened["before"])]
+    left = evened[(evened["after"] > 0.25) & ~evened.index.isin(gone.index)]
+    left = left.sort_values("after", ascending=False, kind="stable")
+    told = []
+    if len(gone):
+        told.append(f"Evened out between the labels: {_list_features(gone)}.")
+    if len(left):
+        told.append(
+            f"Still different, and so left for a model to learn from: {_list_features(left)}."
+        )
+    return told
+
+
+def _list_features(rows: pd.DataFrame, at_most: int = 4) -> str:
+    named = [
+        f"{row.covariate} ({row.before:.2f} → {row.after:.2f} SD)"
+        for row in rows.head(at_most).itertuples()
+    ]
+    more = f" and {len(rows) - at_most} more" if len(rows) > at_most else ""
+    return ", ".join(named) + more
+
+
+def tell_gain(gain: Gain) -> str:
+    """What a small classifier loses without the dependence and gains by balanced training."""
+    return (
+        f"A small classifier is right on {percent(gain.plain)} of held-out examples as they are. "
+        f"Where the label does not depend on Z, it is right on {percent(gain.plain_balanced)}; "
+        f"trained on balanced batches, on {percent(gain.balanced)} "
+        f"(a gain of {100 * gain.gain:.1f} ± {100 * gain.error:.1f} points)."
+    )
+
+
+def percent(share: float) -> str:
+    """A share as people write it.
+
+    >>> percent(0.047)
+    '4.7\\xa0%'
+    """
+    hundredths = 100 * max(0.0, share)  # a no-break space: a line must not begin with the sign
+    digits = 0 if hundredths >= 10 or hundredths == 0 else 1
+    return f"{hundredths:.{digits}f}\u00a0%"
