@@ -43,7 +43,8 @@ def run(quick: bool) -> None:
         ended = time.process_time()
         found.append((ours, theirs))
         print(
-            f"{seed:4}  {ours:9.3f}  {theirs:6.3f}  {middle - started:.0f} and {ended - middle:.0f}",
+            f"{seed:4}  {ours:9.3f}  {theirs:6.3f}  "
+            f"{middle - started:.0f} and {ended - middle:.0f}",
             flush=True,
         )
     ours, theirs = np.median(found, axis=0)
