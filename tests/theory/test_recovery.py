@@ -5,10 +5,9 @@ import pytest
 
 from equipoise.theory.recovery import (
     affine_r2,
-    affine_r2_within,
+    average_within,
     match_distance,
     mean_correlation,
-    mean_correlation_within,
     score_distance,
 )
 
@@ -33,9 +32,9 @@ def test_the_map_is_judged_on_rows_it_was_not_fitted_on():
 def test_within_labels_every_label_has_its_own_map():
     labels = RNG.integers(2, size=2000)
     turned = np.where(labels[:, None] == 1, -Z, Z)
-    assert affine_r2_within(Z, turned, labels) == pytest.approx(1.0)
+    assert average_within(affine_r2, Z, turned, labels) == pytest.approx(1.0)
     assert affine_r2(Z, turned) < 0.1
-    assert mean_correlation_within(Z, turned, labels) == pytest.approx(1.0)
+    assert average_within(mean_correlation, Z, turned, labels) == pytest.approx(1.0)
 
 
 def test_correlation_pairs_components_whatever_their_order_sign_and_scale():

@@ -6,9 +6,8 @@ from scipy.stats import ks_2samp
 
 from equipoise.theory.recovery import (
     affine_r2,
-    affine_r2_within,
+    average_within,
     mean_correlation,
-    mean_correlation_within,
     score_distance,
 )
 from equipoise.theory.scm import SyntheticSCM
@@ -24,7 +23,7 @@ def test_the_papers_condition_holds_and_z_is_not_affine_in_the_twins():
     scm, twin, sample = make_twin()
     assert scm.identifiability().holds
     other = twin.to_twin(sample.z, sample.labels)
-    assert affine_r2_within(sample.z, other, sample.labels) < 0.5
+    assert average_within(affine_r2, sample.z, other, sample.labels) < 0.5
 
 
 def test_the_twins_z_has_the_distribution_its_prior_says():
@@ -42,8 +41,9 @@ def test_the_twins_z_has_the_distribution_its_prior_says():
             assert ks_2samp(radius, theirs).pvalue > 1e-4
 
 
-def test_the_twist_changes_no_volume_and_no_density_of_any_environment():
-    scm, twin, sample = make_twin(n_environments=3, n_labels=2)
+@pytest.mark.parametrize(("statistics", "accuracy"), [(1, 1e-6), (2, 1e-3)])
+def test_the_twist_changes_no_volume(statistics, accuracy):
+    _, twin, sample = make_twin(n_environments=3, n_labels=2, statistics=statistics)
     z, labels = sample.z[:5], sample.labels[:5]
     step = 1e-5
     for i in range(5):
@@ -53,7 +53,11 @@ def test_the_twist_changes_no_volume_and_no_density_of_any_environment():
             for j in range(5)
         ]
         jacobian = np.concatenate(columns) / (2 * step)
-        assert abs(np.linalg.det(jacobian)) == pytest.approx(1.0, abs=1e-6)
+        assert abs(np.linalg.det(jacobian)) == pytest.approx(1.0, abs=accuracy)
+
+
+def test_the_twist_changes_no_density_of_any_environment():
+    scm, twin, sample = make_twin(n_environments=3, n_labels=2)
     other = twin.to_twin(sample.z, sample.labels)
     for environment in range(3):
         before = np.square(sample.z - scm.means[sample.labels, environment]).sum(axis=1)
@@ -61,41 +65,60 @@ def test_the_twist_changes_no_volume_and_no_density_of_any_environment():
         np.testing.assert_allclose(after, before, atol=1e-8)
 
 
-def test_a_twin_can_be_undone():
-    _, twin, sample = make_twin()
-    back = twin.from_twin(twin.to_twin(sample.z, sample.labels), sample.labels)
-    np.testing.assert_allclose(back, sample.z, atol=1e-9)
+@pytest.mark.parametrize(
+    ("changes", "accuracy"),
+    [({}, 1e-9), ({"statistics": 2, "n_labels": 2, "n_environments": 3}, 1e-3)],
+)
+def test_a_twin_can_be_undone(changes, accuracy):
+    _, twin, sample = make_twin(**changes)
+    z, labels = sample.z[:500], sample.labels[:500]
+    np.testing.assert_allclose(twin.from_twin(twin.to_twin(z, labels), labels), z, atol=accuracy)
 
 
 def test_enough_environments_leave_one_affine_map_for_every_label_but_not_one_for_all():
     _, twin, sample = make_twin(n_labels=2, n_environments=6)
     assert twin.n_twisted == (0, 0)
     other = twin.to_twin(sample.z, sample.labels)
-    assert affine_r2_within(sample.z, other, sample.labels) == pytest.approx(1.0)
+    assert average_within(affine_r2, sample.z, other, sample.labels) == pytest.approx(1.0)
     assert affine_r2(sample.z, other) < 0.9
     scores = twin.log_propensity(other, sample.environments)
     assert score_distance(sample.log_propensity, scores) > 0.1
 
 
-def test_with_k_2_a_single_environment_can_be_twisted_and_several_permuted():
+def test_with_k_2_a_single_environment_can_be_twisted():
     scm, twin, sample = make_twin(statistics=2, n_labels=11)
     assert scm.identifiability().holds
+    assert recover_statistics(scm, twin, sample) < 0.6
+
+
+def test_with_k_2_three_environments_leave_a_flow_and_four_more_leave_none():
+    scm, twin, sample = make_twin(statistics=2, n_labels=4, n_environments=3)
+    assert scm.identifiability().holds  # 12 pairs, 11 needed
+    assert twin.n_twisted == (2, 2, 2, 2)
+    assert recover_statistics(scm, twin, sample) < 0.9
+    scm, twin, sample = make_twin(statistics=2, n_labels=2, n_environments=7)
+    assert twin.n_twisted == (0, 0)
+    assert recover_statistics(scm, twin, sample) == pytest.approx(1.0)
     other = twin.to_twin(sample.z, sample.labels)
-    truth, found = scm.sufficient_statistics(sample.z), scm.sufficient_statistics(other)
-    assert affine_r2_within(truth, found, sample.labels) < 0.6
-    _, twin, sample = make_twin(statistics=2, n_labels=2, n_environments=3)
-    other = twin.to_twin(sample.z, sample.labels)
-    assert mean_correlation_within(sample.z, other, sample.labels) == pytest.approx(1.0)
+    matched = average_within(mean_correlation, sample.z, other, sample.labels)
+    assert matched == pytest.approx(1.0)
     assert mean_correlation(sample.z, other) < 0.95
+
+
+def recover_statistics(scm, twin, sample):
+    other = twin.to_twin(sample.z, sample.labels)
+    statistics = scm.sufficient_statistics(sample.z), scm.sufficient_statistics(other)
+    return average_within(affine_r2, *statistics, sample.labels)
 
 
 @pytest.mark.parametrize("n_environments", [1, 3])
 def test_the_density_of_every_pair_is_the_twins_too(n_environments):
     scm, twin, sample = make_twin(statistics=2, n_environments=n_environments)
     other = twin.to_twin(sample.z, sample.labels)
-    pairs = sample.labels, sample.environments
-    densities = []
-    for z, model in ((sample.z, scm), (other, twin)):
-        scaled = np.square(z - model.means[pairs]) * np.exp(-model.log_variances[pairs])
-        densities.append((scaled + model.log_variances[pairs]).sum(axis=1))
-    np.testing.assert_allclose(*densities, atol=1e-8)
+    for environment in range(n_environments):  # of all environments, not only an example's own
+        densities = []
+        for z, model in ((sample.z, scm), (other, twin)):
+            means = model.means[sample.labels, environment]
+            spread = model.log_variances[sample.labels, environment]
+            densities.append((np.square(z - means) * np.exp(-spread) + spread).sum(axis=1))
+        np.testing.assert_allclose(*densities, atol=1e-8 if n_environments == 1 else 2e-3)

@@ -3,7 +3,7 @@
 from equipoise.theory.outcome import Outcome
 from equipoise.theory.recovery import (
     affine_r2,
-    affine_r2_within,
+    average_within,
     match_distance,
     mean_correlation,
     score_distance,
@@ -22,7 +22,7 @@ __all__ = [
     "SyntheticSCM",
     "SyntheticSample",
     "affine_r2",
-    "affine_r2_within",
+    "average_within",
     "match_distance",
     "mean_correlation",
     "run_balance",

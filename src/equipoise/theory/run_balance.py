@@ -92,7 +92,7 @@ def describe_balance(records: list[Record], functions: pd.DataFrame) -> tuple[bo
     coarser = functions[~functions["finer"]]
     left = finer["I(Y;Z) in batches"].max() / functions["I(Y;Z) before"].iloc[0]
     kept = coarser["I(Y;Z) in batches"].min() / functions["I(Y;Z) before"].iloc[0]
-    holds = together > LEAST_P and full < 1e-9 and left < 0.05 < kept
+    holds = bool(together > LEAST_P and full < 1e-9 and left < 0.05 < kept)
     words = (
         f"With exact matches the labels of batches follow Theorem 3.7 within sampling error for "
         f"every m and a (p = {together:.2f} of all {len(tested)} together; at a = m − 1 "
