@@ -46,14 +46,15 @@ def check_log_scores(log_scores: Any) -> NDArray[Any]:
     step = max(1, _ENTRIES_AT_ONCE // scores.shape[1])
     for start in range(0, len(scores), step):
         part = np.asarray(scores[start : start + step], dtype=np.float64)
-        check_rows(part, np.arange(start, start + len(part)))
+        with np.errstate(over="ignore"):
+            prob = np.exp(part)
+        check_rows(part, prob, np.arange(start, start + len(part)))
     return scores
 
 
-def check_rows(part: FloatArray, rows: IntArray) -> None:
+def check_rows(part: FloatArray, prob: FloatArray, rows: IntArray) -> None:
     """Refuse log-scores that hold NaN or do not sum to one; `rows` are their numbers."""
-    with np.errstate(over="ignore"):
-        total = np.exp(part).sum(axis=1)
+    total = prob.sum(axis=1)
     good = np.abs(total - 1) <= NORMALISATION_TOLERANCE
     if good.all():
         return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,16 +18,19 @@ from equipoise.balance.match_input import check_codes, check_labels
 from equipoise.balance.match_source import open_scores
 from equipoise.balance.match_stratum import Distinct, Stratum
 from equipoise.balance.matches import BoolArray
+from equipoise.progress import track
 
 DEFAULT_MEMORY = 2 << 30
 _ENTRIES_AT_ONCE = 1 << 18
+_TASKS_AT_ONCE = 16  # batches of strata between two steps of the progress bar
 
 
 class LazyMatches:
     """Answers `lookup` and `has_match` as a table of matches would, by searching on demand.
 
-    Strata (environment, label) that were asked for stay ready in up to `memory` bytes. Ask for
-    many anchors at once: each stratum is then visited once for all of them.
+    Strata (environment, label) stay ready in up to `memory` bytes: built `ahead`, while the
+    scores are checked, or when first asked for (by default where scores are in a file). Ask
+    for many anchors at once: each stratum is then visited once for all of them.
 
     >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     >>> matches = LazyMatches(scores, [0, 1, 1])
@@ -50,11 +55,13 @@ class LazyMatches:
         engine: str = "auto",
         device: str | None = None,
         memory: int = DEFAULT_MEMORY,
+        ahead: bool | None = None,
+        verbose: bool = False,
     ) -> None:
         self._search = Search(get_metric(metric), k, engine, device, only_positions=True)
         if caliper is not None and not (isinstance(caliper, (int, float)) and caliper >= 0):
             raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")
-        self._source = open_scores(log_scores)
+        self._source = open_scores(log_scores, check=ahead is False)
         n, m = self._source.shape
         self._labels = check_labels(labels, n, m)
         where = np.zeros(n, dtype=np.int64)
@@ -71,6 +78,8 @@ class LazyMatches:
         self._n_cached = 0
         self._lock = threading.Lock()
         self._blas = ThreadpoolController()
+        if ahead or (ahead is None and not self._source.on_disk):
+            self._build_all(verbose)
 
     @property
     def metric(self) -> str:
@@ -143,31 +152,70 @@ class LazyMatches:
         """Matches of each (anchor, label) pair; anchors are read once, whatever they ask."""
         result = np.full((len(who), self.k), -1, dtype=np.int64)
         anchors, row = np.unique(who, return_inverse=True)
-        scores = prepare(self._search.metric, self._source.read(anchors))
         stratum = self._environment[who] * self._source.shape[1] + what
         stratum[self._labels[who] == what] = -1  # own label
         order = np.argsort(stratum, kind="stable")
         cuts = np.flatnonzero(np.diff(stratum[order])) + 1
         tasks = [part for part in np.split(order, cuts) if len(part) and stratum[part[0]] >= 0]
-        with self._blas.limit(limits=1, user_api="blas"):
-            found = Parallel(
-                n_jobs=self._n_jobs, require="sharedmem", batch_size=16, pre_dispatch="all"
-            )(delayed(self._nearest)(int(stratum[part[0]]), scores, row[part]) for part in tasks)
+        with self._workers() as work:
+            scores = self._prepare(anchors, work)
+            found = work(
+                delayed(self._nearest)(int(stratum[part[0]]), scores, row[part]) for part in tasks
+            )
         for part, positions in zip(tasks, found, strict=True):
             result[part] = positions
         return result
 
+    @contextmanager
+    def _workers(self) -> Iterator[Parallel]:
+        """Threads that take tasks, each with a single thread of BLAS."""
+        with (
+            self._blas.limit(limits=1, user_api="blas"),
+            Parallel(
+                n_jobs=self._n_jobs, require="sharedmem", batch_size=16, pre_dispatch="all"
+            ) as work,
+        ):
+            yield work
+
+    def _prepare(self, anchors: IntArray, work: Parallel) -> Scores:
+        """Scores of anchors with their factors, made in pieces that stay in cache."""
+        n, m = len(anchors), self._source.shape[1]
+        step = max(1, _ENTRIES_AT_ONCE // m)
+        metric, read = self._search.metric, self._source.read
+        first = prepare(metric, read(anchors[:step]))
+        if n <= step:
+            return first
+        log, prob = np.empty((n, m)), np.empty((n, m))
+        whole = Scores(
+            log, prob, Factors(*(np.empty((n, *x.shape[1:]), x.dtype) for x in first.factors))
+        )
+
+        def fill(start: int) -> None:
+            part = slice(start, start + step)
+            made = prepare(metric, read(anchors[part])) if start else first
+            log[part], prob[part] = made.log, made.prob
+            for target, values in zip(whole.factors, made.factors, strict=True):
+                target[part] = values
+
+        work(delayed(fill)(start) for start in range(0, n, step))
+        return whole
+
     def _nearest(self, stratum: int, scores: Scores, rows: IntArray) -> IntArray:
-        start, stop = self._starts[stratum : stratum + 2]
-        if start == stop:
+        members = self._members_of(stratum)
+        if not len(members):
             return np.full((len(rows), self.k), -1, dtype=np.int64)
-        members = self._members[start:stop]
         ready = self._ready(stratum, members)
         factors = Factors(*scores.factors).take(rows)
         anchors = ScoresOfRows(scores, rows, factors)
         found = ready.nearest(anchors, self.k, Distinct.all_of(len(rows))).positions
-        ready.release(lambda positions: self._source.read(members[positions]))
+        self._release(ready, members)
         return np.where(found < 0, -1, members[found])
+
+    def _members_of(self, stratum: int) -> IntArray:
+        return self._members[self._starts[stratum] : self._starts[stratum + 1]]
+
+    def _release(self, ready: Stratum, members: IntArray) -> None:
+        ready.release(lambda positions: self._source.read(members[positions]))
 
     def _ready(self, stratum: int, members: IntArray) -> Stratum:
         with self._lock:
@@ -182,3 +230,23 @@ class LazyMatches:
                 self._cache[stratum] = made
                 self._n_cached += len(members)
         return made
+
+    def _build_all(self, verbose: bool) -> None:
+        """Read every stratum once, which checks its scores, and keep what memory allows."""
+        strata = np.flatnonzero(np.diff(self._starts))
+        step = 16 * _TASKS_AT_ONCE
+        with (
+            track(len(strata), "building strata", enabled=verbose) as tracker,
+            self._workers() as work,
+        ):
+            for start in range(0, len(strata), step):
+                some = strata[start : start + step]
+                work(delayed(self._build)(int(stratum)) for stratum in some)
+                tracker.reach(start + len(some))
+
+    def _build(self, stratum: int) -> None:
+        members = self._members_of(stratum)
+        made = self._ready(stratum, members)
+        if stratum in self._cache:
+            made.build()
+            self._release(made, members)

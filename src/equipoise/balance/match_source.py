@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.balance.distances import IntArray, Scores
-from equipoise.balance.match_input import check_log_scores, check_rows, check_shape
+from equipoise.balance.match_input import as_array, check_log_scores, check_rows, check_shape
 
 _ROWS_AT_ONCE = 1 << 14
 
@@ -24,17 +24,21 @@ class ScoreSource(Protocol):
     def read(self, rows: IntArray) -> Scores: ...
 
 
-def open_scores(log_scores: Any) -> ScoreSource:
+def open_scores(log_scores: Any, *, check: bool = True) -> ScoreSource:
     """Make a source of an array, a tensor, a `np.memmap`, or the path of an .npy or .parquet file.
+
+    Files are checked as they are read, arrays at once; without `check` they too when read.
 
     >>> open_scores(np.log([[0.5, 0.5]])).shape
     (1, 2)
     """
     if isinstance(log_scores, (str, Path)):
-        return FileScores(_open_file(Path(log_scores)))
+        return CheckedRows(_open_file(Path(log_scores)), on_disk=True)
     if isinstance(log_scores, np.memmap):
-        return FileScores(log_scores)
-    return ArrayScores(log_scores)
+        return CheckedRows(log_scores, on_disk=True)
+    if check:
+        return ArrayScores(log_scores)
+    return CheckedRows(as_array(log_scores), on_disk=False)
 
 
 class ArrayScores:
@@ -50,20 +54,20 @@ class ArrayScores:
         return Scores.from_log(np.asarray(self._log[rows], dtype=np.float64))
 
 
-class FileScores:
-    """Log-scores in a file, checked as they are read."""
+class CheckedRows:
+    """Log-scores, checked as they are read: in a file, or where all is read at once anyway."""
 
-    on_disk = True
-
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: NDArray[Any], *, on_disk: bool) -> None:
         check_shape(array)
         self._array = array
+        self.on_disk = on_disk
         self.shape = (len(array), array.shape[1])
 
     def read(self, rows: IntArray) -> Scores:
-        log = np.asarray(self._array[rows], dtype=np.float64)
-        check_rows(log, rows)
-        return Scores.from_log(log)
+        with np.errstate(over="ignore"):
+            scores = Scores.from_log(np.asarray(self._array[rows], dtype=np.float64))
+        check_rows(scores.log, scores.prob, rows)
+        return scores
 
 
 def _open_file(path: Path) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from equipoise.balance.engines.nearest import Nearest, first_k
 
 _ENTRIES_AT_ONCE = 1 << 20
 _SAMPLE = 1 << 12
+_TELLING = 8  # labels that nearly always tell all rows apart
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Distinct:
         n = len(rows)
         if n > 4 * _SAMPLE and cls.of(rows[:: -(-n // _SAMPLE)]).all_differ:
             return cls.all_of(n)  # the few there may be are not worth a sort
+        if rows.shape[1] > 2 * _TELLING and cls.of(rows[:, :_TELLING]).all_differ:
+            return cls.all_of(n)
         code = _hash_rows(rows)
         order = np.argsort(code, kind="stable")
         fresh = np.ones(n, dtype=bool)
@@ -133,6 +136,11 @@ class Stratum:
             self._engine = self._search.engine_for(self._candidates, anchors, rows)
         found = self._engine.nearest(anchors, rows)
         return _pad(found, k) if self._distinct.all_differ else self._expand(found, k)
+
+    def build(self) -> None:
+        """Build the engine before anyone asks, where its choice does not depend on who does."""
+        if self._engine is None:
+            self._engine = self._search.engine_ahead(self._candidates)
 
     def release(self, read: Callable[[IntArray], Scores]) -> None:
         """Let go of the scores of the candidates, if the engine can do without them.

@@ -21,6 +21,7 @@ from equipoise.balance.engines.nearest import Candidates, Nearest, rank_pairs, r
 
 BLOCK_BYTES = 2 << 20
 _PAIRS_AT_ONCE = 1 << 16
+_MANY = 1 << 10  # candidates
 
 
 class Blocks(Protocol):
@@ -199,7 +200,7 @@ def combine_block(
 class NumpyBlocks:
     """Blocks on this machine's processor.
 
-    Candidates are looked at in groups of PADDING: group g of a row holds the columns g,
+    Many candidates are looked at in groups of PADDING: group g of a row holds the columns g,
     g + width, g + 2·width, … Nearly all groups are far, and their least value says so.
     """
 
@@ -210,8 +211,9 @@ class NumpyBlocks:
     def values(self, anchors: Factors) -> None:
         values = self._buffer[: len(anchors.values)]
         combine_block(self._kernel, anchors, slice(None), values)
-        self._values = values.reshape(len(values), PADDING, -1)  # [rows, members, groups]
-        self._least = self._values.min(axis=1)  # [rows, groups]
+        members = PADDING if values.shape[1] >= _MANY else 1
+        self._values = values.reshape(len(values), members, -1)  # [rows, members, groups]
+        self._least = self._values.min(axis=1) if members > 1 else values  # [rows, groups]
 
     def least(self, k: int) -> Float32Array:
         """A value that at least k candidates of the row do not exceed."""
@@ -232,11 +234,14 @@ class NumpyBlocks:
     def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]:
         """Rows, in order, and columns of all values up to the limit of their row."""
         near_groups = self._least <= limit[:, None]
+        width = near_groups.shape[1]
+        if near_groups.size == self._values.size:
+            rows, columns = np.divmod(np.flatnonzero(near_groups), width)
+            return np.asarray(rows), np.asarray(columns)
         if np.count_nonzero(near_groups) * PADDING > near_groups.size:
             flat = self._flat()
             rows, columns = np.divmod(np.flatnonzero(flat <= limit[:, None]), flat.shape[1])
             return np.asarray(rows), np.asarray(columns)
-        width = near_groups.shape[1]
         rows, groups = np.divmod(np.flatnonzero(near_groups), width)
         which, member = np.nonzero(self._values[rows, :, groups] <= limit[rows, None])
         return rows[which], member * width + groups[which]

@@ -9,7 +9,7 @@ from typing import Protocol
 from equipoise.balance.distances import Metric, Scores
 from equipoise.balance.engines.blocked import BLOCK_BYTES, BlockedEngine
 from equipoise.balance.engines.cells import CellsEngine
-from equipoise.balance.engines.cost import cheapest
+from equipoise.balance.engines.cost import cheapest, rivals
 from equipoise.balance.engines.direct import DirectEngine
 from equipoise.balance.engines.faiss_flat import FaissEngine
 from equipoise.balance.engines.hnsw import HNSWEngine
@@ -74,6 +74,19 @@ class Search:
             if size not in self.chosen:
                 self.chosen[size] = cheapest(self.metric, candidates, anchors, k, dict(ENGINES))
             name = self.chosen[size]
+        return self._build(name, candidates)
+
+    def engine_ahead(self, candidates: Scores) -> Engine | None:
+        """The engine over the candidates if it is the same whoever asks, else None."""
+        name = self.engine if self.device is None else "blocked"
+        if name == "auto":
+            n_candidates, n_labels = candidates.log.shape
+            if n_labels == 2 or rivals(self.metric, n_labels, n_candidates):
+                return None
+            name = "blocked"
+        return self._build(name, candidates)
+
+    def _build(self, name: str, candidates: Scores) -> Engine:
         if name != "blocked":
             return ENGINES[name](self.metric, candidates)
         return BlockedEngine(

@@ -73,6 +73,7 @@ def factors_of(metric: Metric, anchors: Scores) -> Factors:
 
 
 _NEGLIGIBLE = 1e-35  # smaller probabilities count as 0 in the factors of KL
+_DECIDERS = 64  # candidates that tell whether scores are flat
 _LONGEST = 1e6  # if no −log q is larger, neglecting them costs less than 1e-28 a label
 
 
@@ -97,20 +98,23 @@ class KLKernel:
     def __init__(self, candidates: Scores) -> None:
         n, m = candidates.log.shape
         excess = _excess(candidates)
-        self._flat = bool(_peakedness(candidates).mean() < _entropy(candidates).mean() / 2)
+        some = candidates.take(slice(None, None, -(-n // _DECIDERS)))
+        self._flat = bool(_peakedness(some).mean() < _entropy(some).mean() / 2)
         # Scores in float32 may be a rounding error above 1: then 0 is not quite enough.
         self._base = -np.log(m) if self._flat else max(0.0, float(candidates.log.max()))
         self.matrix = _padded(m + 1, n)
         self.matrix[:m, n:] = 0.0
+        self.bounded = bool(candidates.log.min() > -_LONGEST)
+        lengths = np.empty((n, m), dtype=np.float32)
         with np.errstate(over="ignore"):
-            self.matrix[:m, :n] = np.minimum(self._base - candidates.log.T, _FAR)
+            np.subtract(self._base, candidates.log, out=lengths, casting="same_kind")
+        self.matrix[:m, :n] = (lengths if self.bounded else np.minimum(lengths, _FAR)).T
         self.matrix[m, :n] = excess
         self.corner_rows = self.corner_squares = self.matrix[:0]  # no anchor needs them
         # Rounding of both factors, of m + 1 products and of their sum.
         self._fraction = 0.55 * (m + 6) * _ROUNDING
         self._excess = float(np.abs(excess).max())
         self._loss = 4 * self._fraction * self._excess + m * 1e-28 + _TINY
-        self.bounded = bool(candidates.log.min() > -_LONGEST)
 
     def _offset(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What lies between product and distance, and its own rounding."""
