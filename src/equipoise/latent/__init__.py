@@ -1,8 +1,12 @@
 """Room 2: (x, y, e) -> latent covariate z. The conditional VAE, its priors, identifiability."""
 
-from equipoise.latent.choice import LatentCandidate, LatentChoice, choose_latent, examine_labels
+from equipoise.latent.choice import LatentCandidate, LatentChoice, choose_latent
 from equipoise.latent.fitting import FitHistory, FitSettings, fit_model
-from equipoise.latent.identifiability import Identifiability, examine_identifiability
+from equipoise.latent.identifiability import (
+    Identifiability,
+    examine_identifiability,
+    examine_labels,
+)
 from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
 from equipoise.latent.networks import MLPDecoder, MLPEncoder
 from equipoise.latent.priors import DiagonalGaussian, FixedVarianceGaussian, PriorFamily, get_prior

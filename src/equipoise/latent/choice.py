@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from equipoise.data.sources import Source
 from equipoise.latent.fitting import FitSettings, fit_model
-from equipoise.latent.identifiability import Identifiability, examine_identifiability
 from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
 from equipoise.latent.priors import PriorFamily, get_prior
 
@@ -69,25 +68,6 @@ class LatentChoice:
         """A choice from what `to_facts` gave."""
         candidates = tuple(LatentCandidate(**row) for row in facts["candidates"])
         return cls(**{**facts, "candidates": candidates})
-
-
-def examine_labels(
-    natural_parameters: NDArray[np.float64], seen: NDArray[np.bool_]
-) -> tuple[Identifiability, ...]:
-    """Condition (3) of Theorem 3.3 within each label: its own environments must span L.
-
-    An x belongs to one label, so pairs of other labels say nothing about its z: see
-    docs/theory.md. λ^e(y) is [m, |E|, n·k], `seen` [m, |E|] tells which pairs had examples.
-
-    >>> parameters = np.random.default_rng(0).normal(size=(2, 3, 2))  # n·k = 2
-    >>> [found.holds for found in examine_labels(parameters, np.ones((2, 3), dtype=bool))]
-    [True, True]
-    """
-    labels = np.flatnonzero(seen.any(axis=1))
-    return tuple(
-        examine_identifiability(natural_parameters[label][None], seen[label][None])
-        for label in labels
-    )
 
 
 def list_candidates(
@@ -165,15 +145,13 @@ def choose_latent(
 
 
 def _judge(model: LatentCovariateModel, negative_elbo: float) -> LatentCandidate:
-    seen = (model.label_counts > 0).T.numpy(force=True)
-    parameters = model.prior.natural_parameters().double().numpy(force=True)
-    condition = max(found.condition for found in examine_labels(parameters, seen))
+    condition = max(found.condition for found in model.identifiability_within_labels())
     return LatentCandidate(
         prior=model.settings.prior,
         latent_dim=model.settings.latent_dim,
         statistics=model.prior.statistics_per_dimension,
         negative_elbo=negative_elbo,
-        pairs_hold=examine_identifiability(parameters, seen).holds,
+        pairs_hold=model.identifiability().holds,
         labels_hold=condition <= LARGEST_CONDITION,
         condition=condition,
     )

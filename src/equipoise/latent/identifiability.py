@@ -31,9 +31,9 @@ class Identifiability:
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "does not hold"
         return (
-            f"Theorem 3.3 {verdict}: rank of L {self.rank} of {self.pairs_needed - 1}, "
-            f"condition {self.condition:.3g}, {self.pairs_available} (label, environment) pairs "
-            f"with {self.pairs_needed} needed"
+            f"Condition (3) of Theorem 3.3 {verdict}: "
+            f"rank of L {self.rank} of {self.pairs_needed - 1}, condition {self.condition:.3g}, "
+            f"{self.pairs_available} (label, environment) pairs with {self.pairs_needed} needed"
         )
 
 
@@ -50,7 +50,8 @@ def examine_identifiability(
 
     >>> identity = np.concatenate([np.zeros((1, 2)), np.eye(2)])[:, None]  # three labels, n·k = 2
     >>> print(examine_identifiability(identity, np.ones((3, 1), dtype=bool)))
-    Theorem 3.3 holds: rank of L 2 of 2, condition 1, 3 (label, environment) pairs with 3 needed
+    Condition (3) of Theorem 3.3 holds: rank of L 2 of 2, condition 1, 3 (label, environment) \
+pairs with 3 needed
     """
     codes = np.argwhere(seen)  # [pairs, 2]
     parameters = natural_parameters[seen]  # [pairs, nk]
@@ -73,6 +74,25 @@ def examine_identifiability(
         rank=rank,
         condition=float(singular[0] / singular[-1]) if full else float("inf"),
         pairs=(_pair(codes[reference]), *(_pair(codes[others[column]]) for column in chosen)),
+    )
+
+
+def examine_labels(
+    natural_parameters: NDArray[np.float64], seen: NDArray[np.bool_]
+) -> tuple[Identifiability, ...]:
+    """Condition (3) of Theorem 3.3 within each label: its own environments must span L.
+
+    An x belongs to one label, so pairs of other labels say nothing about its z: see
+    docs/theory.md. λ^e(y) is [m, |E|, n·k], `seen` [m, |E|] tells which pairs had examples.
+
+    >>> parameters = np.random.default_rng(0).normal(size=(2, 3, 2))  # n·k = 2
+    >>> [found.holds for found in examine_labels(parameters, np.ones((2, 3), dtype=bool))]
+    [True, True]
+    """
+    labels = np.flatnonzero(seen.any(axis=1))
+    return tuple(
+        examine_identifiability(natural_parameters[label][None], seen[label][None])
+        for label in labels
     )
 
 

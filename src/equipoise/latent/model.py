@@ -16,7 +16,11 @@ from torch import Tensor, nn
 
 from equipoise.data.sources import Source
 from equipoise.files import load_state, save_state
-from equipoise.latent.identifiability import Identifiability, examine_identifiability
+from equipoise.latent.identifiability import (
+    Identifiability,
+    examine_identifiability,
+    examine_labels,
+)
 from equipoise.latent.networks import MLPDecoder, MLPEncoder, default_hidden, is_small
 from equipoise.latent.priors import get_prior
 
@@ -188,11 +192,17 @@ class LatentCovariateModel(nn.Module):
         return (self.label_counts / self.label_counts.sum(1, keepdim=True)).log()
 
     def identifiability(self) -> Identifiability:
-        """Rank and condition of the matrix L of Theorem 3.3 at the fitted prior."""
-        return examine_identifiability(
-            self.prior.natural_parameters().double().numpy(force=True),
-            (self.label_counts > 0).T.numpy(force=True),
-        )
+        """Rank and condition of the matrix L of Theorem 3.3 at the fitted prior, over all pairs."""
+        return examine_identifiability(*self._varied_parameters())
+
+    def identifiability_within_labels(self) -> tuple[Identifiability, ...]:
+        """The same for each label's own environments: what the data tell without smoothness."""
+        return examine_labels(*self._varied_parameters())
+
+    def _varied_parameters(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """λ^e(y) [m, |E|, n·k] of the prior, and which pairs had examples [m, |E|]."""
+        parameters = self.prior.natural_parameters().double().numpy(force=True)
+        return parameters, (self.label_counts > 0).T.numpy(force=True)
 
     def save(self, path: str | Path) -> None:
         """Write weights and settings as one safetensors file."""

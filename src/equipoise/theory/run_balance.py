@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from scipy.stats import combine_pvalues
 
 from equipoise.theory.balanced_batches import MATCHINGS, BalanceCase, measure_balance
-from equipoise.theory.balancing_scores import examine_functions
+from equipoise.theory.balancing_scores import BalancingScore, examine_functions
 from equipoise.theory.outcome import Outcome
 from equipoise.theory.records import Record, run_cases
 
@@ -53,9 +53,7 @@ def run_balance(
         verbose=verbose,
     )
     scores = examine_functions(2_000 if quick else 6_000, seed=seed)
-    shares = tabulate_shares(records)
-    functions = pd.DataFrame([asdict(score) for score in scores])
-    functions.columns = ["b(Z)", "finer", "I(Y;Z|b)", "I(Y;Z) in batches", "I(Y;Z) before"]
+    shares, functions = tabulate_shares(records), tabulate_functions(scores)
     holds, sentence = describe_balance(records, functions)
     tables = {"labels in batches": shares, "balancing scores": functions}
     outcome = Outcome("balance", tables, draw_balance(records), sentence, holds)
@@ -78,6 +76,13 @@ def tabulate_shares(records: list[Record]) -> pd.DataFrame:
         for record in records
     ]
     return pd.DataFrame(rows)
+
+
+def tabulate_functions(scores: list[BalancingScore]) -> pd.DataFrame:
+    """A row for every function b(Z): what it leaves of the dependence of Y and Z, in nats."""
+    functions = pd.DataFrame([asdict(score) for score in scores])
+    functions.columns = ["b(Z)", "finer", "I(Y;Z|b)", "I(Y;Z) in batches", "I(Y;Z) before"]
+    return functions
 
 
 def describe_balance(records: list[Record], functions: pd.DataFrame) -> tuple[bool, str]:

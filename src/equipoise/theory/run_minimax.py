@@ -49,7 +49,7 @@ def run_minimax(
         verbose=verbose,
     )
     table = tabulate_risks(records)
-    beyond = _tabulate_tilt()
+    beyond = tabulate_tilt()
     holds, sentence = describe_risks(table, beyond)
     tables = {"worst case over environments": table, "beyond the theorem": beyond}
     outcome = Outcome("minimax", tables, draw_risks(records), sentence, holds)
@@ -78,6 +78,13 @@ def tabulate_risks(records: list[Record]) -> pd.DataFrame:
                 rows.append((name, title, None, *np.median(worst, axis=0).tolist()))
     columns = ["world", "classifier", "environment", "cross-entropy", "error"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def tabulate_tilt() -> pd.DataFrame:
+    """Beyond the theorem: worst cases where label frequencies may change too, in nats."""
+    tilt, best, balanced = find_best_tilt(FLIPS)
+    row = {"flip of y = 0": FLIPS[0], "flip of y = 1": FLIPS[1], "best p(Y=1)": tilt}
+    return pd.DataFrame([{**row, "best": best, "balanced": balanced}])
 
 
 def describe_risks(table: pd.DataFrame, beyond: pd.DataFrame) -> tuple[bool, str]:
@@ -125,12 +132,6 @@ def draw_risks(records: list[Record]) -> Figure:
     figure.axes[0].set_ylabel("cross-entropy there")
     figure.axes[0].legend(fontsize=8)
     return figure
-
-
-def _tabulate_tilt() -> pd.DataFrame:
-    tilt, best, balanced = find_best_tilt(FLIPS)
-    row = {"flip of y = 0": FLIPS[0], "flip of y = 1": FLIPS[1], "best p(Y=1)": tilt}
-    return pd.DataFrame([{**row, "best": best, "balanced": balanced}])
 
 
 def _curve(world: World, environment: float) -> list[float]:
