@@ -6,13 +6,12 @@ import torch
 
 from equipoise import CausalBalancer
 from equipoise.data.sources import ArraySource
-from equipoise.latent import FitSettings
+from equipoise.latent import FitSettings, examine_labels
 from equipoise.latent.choice import (
     LatentCandidate,
     LatentChoice,
     _pick,
     choose_latent,
-    examine_labels,
     list_candidates,
 )
 
