@@ -288,15 +288,32 @@ class TestGain:
         ],
     )
     def test_what_there_is_to_gain_decides_where_it_is_known_well_enough(self, gain, after, level):
-        dependence = Dependence(
-            before=1.0,
-            after=after,
-            chance=0.02,
-            told_before=0.5,
-            told_after=0.5 * after,
-            overlap=0.3,
-        )
-        assert _choose_level(dependence, gain) == level
+        assert _choose_level(make_dependence(after), gain) == level
+
+    @pytest.mark.parametrize(
+        ("gain", "after", "if_steady", "if_varying"),
+        [
+            (Gain(0.9, 0.7, 0.75, 0.02, 0.5), 0.8, "nothing to gain", "left"),
+            (Gain(0.9, 0.7, 0.75, 0.02, 0.5), 0.4, "nothing to gain", "reduced"),
+            (Gain(0.9, 0.7, 0.69, 0.2, 0.5), 0.4, "nothing to gain", "reduced"),
+            (Gain(0.9, 0.7, 0.69, 0.02, 0.5), 0.4, "nothing to gain", "nothing to gain"),
+            (Gain(0.9, 0.7, 0.85, 0.02, 0.5), 0.4, "reduced", "reduced"),  # surely much
+            (Gain(0.9, 0.55, 0.58, 0.02, 0.5), 0.4, "reduced", "reduced"),  # it cannot tell
+            (Gain(0.9, 0.83, 0.84, 0.02, 0.5), 0.05, "nothing to gain", "removed"),
+            (Gain(0.9, 0.6, 0.65, 0.02, 0.5), 0.05, "removed", "removed"),
+            (None, 0.4, "reduced", "reduced"),
+        ],
+    )
+    def test_z_that_varies_between_environments_needs_less_of_a_gain_to_be_called_spurious(
+        self, gain, after, if_steady, if_varying
+    ):
+        assert _choose_level(make_dependence(after, variation=0.03), gain) == if_steady
+        assert _choose_level(make_dependence(after, variation=0.3), gain) == if_varying
+
+
+def make_dependence(after, **options):
+    numbers = {"before": 1.0, "after": after, "chance": 0.02, "overlap": 0.3}
+    return Dependence(**numbers, told_before=0.5, told_after=0.5 * after, **options)
 
 
 def test_what_is_left_in_z_counts_for_less_where_the_true_covariate_is_known_to_be_gone():

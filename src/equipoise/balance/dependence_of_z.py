@@ -9,6 +9,7 @@ import pandas as pd
 
 from equipoise.balance.balance_table import THRESHOLD
 from equipoise.balance.groups import POOLED
+from equipoise.balance.strength import VARYING, measure_variation
 
 #: Below this share of the label's entropy a dependence is called weak.
 WEAK = 0.02
@@ -21,7 +22,8 @@ class Dependence:
     before, after: mean |SMD| over coordinates and label pairs; chance: what perfect balance would
     leave with so few examples; told_before, told_after: what z tells about the label, as a share
     of the label's entropy; overlap: mean over label pairs; known_is_gone: what the user knows
-    told something about the label before, and does no more.
+    told something about the label before, and does no more; variation: how much what z tells
+    changes between environments (`measure_variation`), None if that is not known.
     """
 
     before: float
@@ -31,10 +33,19 @@ class Dependence:
     told_after: float
     overlap: float
     known_is_gone: bool = False
+    variation: float | None = None
 
     @property
     def is_weak(self) -> bool:
         return self.told_before < WEAK and self.before < max(THRESHOLD, 1.5 * self.chance)
+
+    @property
+    def is_steady(self) -> bool:
+        """Z is known to tell about as much of the label in one environment as in another.
+
+        What is spurious changes between environments; the label's own content does not.
+        """
+        return self.variation is not None and self.variation < VARYING
 
     @property
     def is_even(self) -> bool:
@@ -61,7 +72,11 @@ class Dependence:
 
 
 def measure_dependence(
-    table: pd.DataFrame, information: pd.DataFrame, overlap: pd.DataFrame, use: pd.DataFrame
+    table: pd.DataFrame,
+    information: pd.DataFrame,
+    overlap: pd.DataFrame,
+    use: pd.DataFrame,
+    strength: pd.DataFrame,
 ) -> Dependence:
     """Boil the tables down to what the verdict needs."""
     z = table[(table["kind"] == "z") & (table["environment"] != POOLED)]
@@ -75,6 +90,7 @@ def measure_dependence(
         told_after=min(1.0, float(told["after"].iloc[0]) / entropy),
         overlap=float(overlap["overlap_before"].mean()),
         known_is_gone=_is_known_gone(information),
+        variation=measure_variation(strength),
     )
 
 

@@ -31,6 +31,7 @@ from equipoise.balance.groups import Groups
 from equipoise.balance.information import MAX_EXAMPLES, tabulate_information
 from equipoise.balance.matches import Matches
 from equipoise.balance.overlap import measure_overlap
+from equipoise.balance.strength import tabulate_strength
 from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
 from equipoise.balance.verdict import Verdict, decide_verdict
 
@@ -51,6 +52,7 @@ class BalanceDiagnostics:
         variance_ratio_before, variance_ratio_after, ks_before, ks_after
     worst : `find_worst_pairs`: one row for each environment and covariate
     information : `tabulate_information`: environment, variable, kind, before, after (nats)
+    strength : `tabulate_strength`: what z tells in each environment, made to be compared
     overlap, histograms : `measure_overlap`
     cross : label × covariate: environment, covariate, value, label, before, after (shares of the
         label), for every known covariate, else for the feature that balancing evens out most,
@@ -69,6 +71,7 @@ class BalanceDiagnostics:
     table: pd.DataFrame
     worst: pd.DataFrame
     information: pd.DataFrame
+    strength: pd.DataFrame
     overlap: pd.DataFrame
     histograms: pd.DataFrame
     cross: pd.DataFrame
@@ -147,13 +150,15 @@ def diagnose_balance(
     table = tabulate_balance(columns, groups, weights, (first, second))
     worst = find_worst_pairs(table)
     information = tabulate_information(z, scores, covariates, groups, weights, seed=seed)
+    strength = tabulate_strength(z, groups, seed=seed)
     overlap = measure_overlap(log_scores, groups, weights, first, second)
     use = tabulate_use(matches, groups, weights)
     by_caliper = trace_calipers(matches, z, groups, n_matches=a, anchors=anchors)
     by_n_matches = trace_numbers(matches, z, groups, anchors=anchors)
     verdict = decide_verdict(
-        measure_dependence(table, information, overlap.table, use),
+        measure_dependence(table, information, overlap.table, use, strength),
         gain,
+        strength=strength,
         n_environments=groups.shape[0],
         n_labels=m,
         n_matches=a,
@@ -172,6 +177,7 @@ def diagnose_balance(
         table=table,
         worst=worst,
         information=information,
+        strength=strength,
         overlap=overlap.table,
         histograms=overlap.histograms,
         cross=cross_covariates(

@@ -6,7 +6,7 @@ import pandas as pd
 
 from equipoise.balance.balance_table import THRESHOLD
 from equipoise.balance.dependence_of_z import WEAK, Dependence
-from equipoise.balance.gain import Gain
+from equipoise.balance.gain import SMALL, Gain
 from equipoise.balance.groups import POOLED
 
 
@@ -39,6 +39,22 @@ def tell_after(d: Dependence, level: str) -> str:
             else "."
         )
     return text
+
+
+def tell_strength(d: Dependence, strength: pd.DataFrame) -> list[str]:
+    """Whether z goes with the label alike in every environment, and what that speaks for."""
+    if d.variation is None or d.is_weak:
+        return []
+    least, most = percent(strength["told"].min()), percent(strength["told"].max())
+    if d.is_steady:
+        return [
+            f"Between environments: Z tells {least} to {most} of the label, about as much in one "
+            "as in another. So does the label's own content; what is spurious would change."
+        ]
+    return [
+        f"Between environments: Z tells {least} of the label in one and {most} in another. What "
+        "is spurious changes like that; the label's own content would not."
+    ]
 
 
 def tell_known(information: pd.DataFrame) -> list[str]:
@@ -86,14 +102,17 @@ def _list_features(rows: pd.DataFrame, at_most: int = 4) -> str:
     return ", ".join(named) + more
 
 
-def tell_gain(gain: Gain) -> str:
+def tell_gain(gain: Gain, level: str) -> str:
     """What a small classifier loses without the dependence and gains by balanced training."""
-    return (
+    text = (
         f"A small classifier is right on {percent(gain.plain)} of held-out examples as they are. "
         f"Where the label does not depend on Z, it is right on {percent(gain.plain_balanced)}; "
         f"trained on balanced batches, on {percent(gain.balanced)} "
         f"(a gain of {100 * gain.gain:.1f} ± {100 * gain.error:.1f} points)."
     )
+    if level == "nothing to gain" and gain.gain >= SMALL:
+        text += " A few points are no evidence: it was trained as it was tested."
+    return text
 
 
 def percent(share: float) -> str:

@@ -19,6 +19,8 @@ MAX_EXAMPLES = 12_000
 HIDDEN = 64
 STEPS = 400
 BATCH = 128
+#: Accuracy below which a gain is small, and from which on a gain or a loss is large.
+SMALL, LARGE = 0.02, 0.1
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Gain:
     def gain(self) -> float:
         """Accuracy that balanced training adds where nothing is spurious."""
         return self.balanced - self.plain_balanced
+
+    @property
+    def sees(self) -> bool:
+        """The classifier sees enough besides Z to have a say: it beats chance without it."""
+        return self.plain_balanced >= self.chance + LARGE
 
 
 def choose_gain_examples(n: int, seed: int) -> Ints:

@@ -20,12 +20,11 @@ from equipoise.balance.findings import (
     tell_features,
     tell_gain,
     tell_known,
+    tell_strength,
 )
-from equipoise.balance.gain import Gain
+from equipoise.balance.gain import LARGE, SMALL, Gain
 
-#: Accuracy below which a gain is small, and from which on a loss, or what beats chance, is large.
-SMALL, LARGE = 0.02, 0.1
-#: A gain known less well than this decides nothing.
+#: A loss known less well than this is not called small.
 UNSURE = 0.05
 
 
@@ -50,6 +49,7 @@ def decide_verdict(
     dependence: Dependence,
     gain: Gain | None,
     *,
+    strength: pd.DataFrame,
     n_environments: int,
     n_labels: int,
     n_matches: int,
@@ -64,19 +64,22 @@ def decide_verdict(
     """Weigh the numbers and say it in words."""
     level = _choose_level(dependence, gain)
     findings = [tell_before(dependence), tell_after(dependence, level)]
+    findings += tell_strength(dependence, strength)
     findings += tell_known(information)
     findings += tell_features(evened)
     if gain is not None:
-        findings.append(tell_gain(gain))
+        findings.append(tell_gain(gain, level))
     advice: list[str] = []
     if level != "nothing to gain":
+        if dependence.is_steady:
+            advice.append(_DOUBT)
         if level != "removed":
             advice += advise_matches(by_n_matches, n_matches, n_labels)
             advice += advise_caliper(by_caliper)
             advice += advise_overlap(overlap)
             advice += advise_latent(latent_dim, n_environments)
         advice += advise_size(use)
-        if level == "removed" and _gains_little(gain):
+        if level == "removed" and gain is not None and gain.sees and gain.gain < SMALL:
             advice.append(
                 "A small classifier gains nothing by it. Compare your own model trained on both "
                 "kinds of batches, by accuracy under balanced_weights of a held-out part."
@@ -88,7 +91,15 @@ def decide_verdict(
             )
     else:
         advice.append("Random batches will do; balanced ones would show fewer examples more often.")
-    return Verdict(level, _HEADLINES[level](dependence), tuple(findings), tuple(advice))
+    headline = _write_headline(level, dependence, gain)
+    return Verdict(level, headline, tuple(findings), tuple(advice))
+
+
+_DOUBT = (
+    "Nothing shows this Z to be spurious rather than the label's own content, as it goes with the "
+    "label alike in every environment. Look at what it is (in the report: what z carries) before "
+    "you even it out."
+)
 
 
 def _choose_level(dependence: Dependence, gain: Gain | None) -> str:
@@ -96,47 +107,49 @@ def _choose_level(dependence: Dependence, gain: Gain | None) -> str:
         return "nothing to gain"
     # Where a plain classifier owes much to a dependence that is gone now, one that gains nothing
     # has only not found what else to look at.
-    if _gains_little(gain) and (not dependence.is_removed or _loses_little(gain)):
+    if _gains_little(dependence, gain) and (not dependence.is_removed or _loses_little(gain)):
         return "nothing to gain"
     if dependence.is_removed:
         return "removed"
     return "reduced" if dependence.is_reduced else "left"
 
 
-def _gains_little(gain: Gain | None) -> bool:
-    """Surely little; a classifier that sees hardly anything besides Z could not tell."""
-    if gain is None or gain.error > UNSURE or gain.plain_balanced < gain.chance + LARGE:
+def _gains_little(dependence: Dependence, gain: Gain | None) -> bool:
+    """Z that varies is spurious unless the gain is surely small; steady Z only if surely large.
+
+    A classifier that sees hardly anything besides Z could not tell.
+    """
+    if gain is None or not gain.sees:
         return False
-    return gain.gain < max(SMALL, gain.error)
+    if dependence.is_steady:
+        return gain.gain < LARGE + gain.error
+    return gain.gain < SMALL - gain.error
 
 
 def _loses_little(gain: Gain | None) -> bool:
     return gain is not None and gain.error < UNSURE and gain.loss < LARGE
 
 
-_HEADLINES = {
-    "nothing to gain": lambda d: (
-        "There is little to gain from balancing these data: "
-        + (
-            "the labels hardly differ in Z."
-            if d.is_weak
-            else "a classifier trained on balanced batches is no better for it."
-        )
-    ),
-    "removed": lambda d: (
-        f"A {_strength(d.told_before)} dependence of the label on Z was found, and balanced "
-        f"batches remove {'it' if d.is_all_gone else 'most of it'}."
-    ),
-    "reduced": lambda d: (
-        f"A {_strength(d.told_before)} dependence of the label on Z was found; balanced batches "
-        "reduce it, but some is left."
-    ),
-    "left": lambda d: (
-        f"A {_strength(d.told_before)} dependence of the label on Z was found, and matching does "
-        "not remove it."
-    ),
-}
+def _write_headline(level: str, dependence: Dependence, gain: Gain | None) -> str:
+    if level == "nothing to gain":
+        why = _say_why(dependence, gain)
+        return f"There is little to gain from balancing these data: {why}"
+    found = f"A {_name_strength(dependence.told_before)} dependence of the label on Z was found"
+    if level == "removed":
+        all_or_most = "it" if dependence.is_all_gone else "most of it"
+        return f"{found}, and balanced batches remove {all_or_most}."
+    if level == "reduced":
+        return f"{found}; balanced batches reduce it, but some is left."
+    return f"{found}, and matching does not remove it."
 
 
-def _strength(told: float) -> str:
+def _say_why(dependence: Dependence, gain: Gain | None) -> str:
+    if dependence.is_weak:
+        return "the labels hardly differ in Z."
+    if gain is not None and gain.gain < SMALL:
+        return "a classifier trained on balanced batches is no better for it."
+    return "Z goes with the label alike in every environment, as the label's own content does."
+
+
+def _name_strength(told: float) -> str:
     return "strong" if told > 0.2 else "moderate" if told > 0.05 else "weak"

@@ -1,0 +1,129 @@
+"""How strongly Z goes with the label in each environment, and whether that changes between them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import chi2
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from equipoise.balance.groups import Groups
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: Examples of an environment that are looked at, and the fewest that are worth a look.
+MAX_EXAMPLES, MIN_EXAMPLES = 3_000, 60
+#: An environment with a smaller share of the largest one's examples is not compared.
+MIN_SHARE = 0.1
+#: The largest environments are compared, and of a label each must have so many examples.
+MAX_ENVIRONMENTS, MIN_OF_LABEL = 20, 5
+#: From this relative spread between environments on, a strength is said to vary.
+VARYING = 0.1
+
+
+def tabulate_strength(z: Floats, groups: Groups, *, seed: int = 0) -> pd.DataFrame:
+    """What z tells about the label in each environment, all labels counting the same.
+
+    Columns: environment, told (a share: 0 nothing, 1 the label), error, examples. Guesses by z
+    and its squares, which for a Gaussian p(z | y, e) is the form of p(y | z, e), are learned from
+    one half of the examples and tested on the other. Every environment lends the same number of
+    examples and the same labels, so that the numbers compare.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels, sites = rng.integers(2, size=(2, 4000))
+    >>> z = (2 * labels * sites + rng.normal(size=4000))[:, None]  # none at site 0
+    >>> found = tabulate_strength(z, Groups(labels, sites, ("no", "yes"), ("a", "b")))
+    >>> found["told"].round(1).tolist()
+    [0.0, 0.5]
+    """
+    chosen = _choose_environments(groups)
+    labels = _choose_labels(groups, chosen)
+    if len(chosen) < 2 or len(labels) < 2:
+        return pd.DataFrame({"environment": [], "told": [], "error": [], "examples": []})
+    parts = {
+        environment: np.flatnonzero(
+            (groups.environments == environment) & np.isin(groups.labels, labels)
+        )
+        for environment in chosen
+    }
+    size = min(MAX_EXAMPLES, *map(len, parts.values()))
+    rows = []
+    for environment, here in parts.items():
+        part = np.random.default_rng([seed, environment, 0x57E4]).permutation(here)[:size]
+        codes = np.searchsorted(labels, groups.labels[part])
+        told, error = _measure_strength(z[part], codes, len(labels))
+        rows.append((groups.environment_names[environment], told, error, size))
+    return pd.DataFrame(rows, columns=["environment", "told", "error", "examples"])
+
+
+def measure_variation(strength: pd.DataFrame) -> float | None:
+    """The spread of z's strength between environments, relative to its mean; None if unknown.
+
+    What chance explains is taken off, and a spread that chance may well explain counts as 0.
+
+    >>> alike = {"environment": ["a", "b"], "told": [0.70, 0.72], "error": 0.01}
+    >>> measure_variation(pd.DataFrame(alike))
+    0.0
+    >>> unlike = {"environment": ["a", "b"], "told": [0.50, 0.30], "error": 0.01}
+    >>> round(measure_variation(pd.DataFrame(unlike)), 2)
+    0.35
+    """
+    if len(strength) < 2:
+        return None
+    told, errors = strength["told"].to_numpy(), strength["error"].to_numpy()
+    freedom = len(told) - 1
+    noise = float(np.mean(errors**2))
+    spread = float(told.var(ddof=1))
+    if freedom * spread <= chi2.ppf(0.95, freedom) * noise or told.mean() <= 0:
+        return 0.0
+    return float(np.sqrt(spread - noise) / told.mean())
+
+
+def _choose_environments(groups: Groups) -> Ints:
+    """The largest environments, in their order, that have enough examples to be compared."""
+    sizes = np.bincount(groups.environments, minlength=groups.shape[0])
+    enough = np.flatnonzero(sizes >= max(MIN_EXAMPLES, MIN_SHARE * sizes.max()))
+    largest = enough[np.argsort(-sizes[enough], kind="stable")[:MAX_ENVIRONMENTS]]
+    return np.sort(largest)
+
+
+def _choose_labels(groups: Groups, environments: Ints) -> Ints:
+    """The labels of which every compared environment has a few examples."""
+    counts = groups.total(np.ones(len(groups)))[environments]
+    return np.flatnonzero((counts >= MIN_OF_LABEL).all(axis=0))
+
+
+def _measure_strength(z: Floats, labels: Ints, n_labels: int) -> tuple[float, float]:
+    """What guesses by z gain in log-likelihood over blind ones, as a share; its standard error."""
+    half = len(labels) // 2
+    halves = np.arange(half), np.arange(half, len(labels))
+    gains = np.zeros(len(labels))
+    for learn, test in (halves, halves[::-1]):
+        guess = _learn_guesses(z, labels, learn, test, n_labels)
+        gains[test] = np.log(guess[np.arange(len(test)), labels[test]] * n_labels)
+    mass = 1.0 / np.bincount(labels, minlength=n_labels)[labels]
+    mass /= mass.sum()
+    told = float(gains @ mass)
+    error = float(np.sqrt(((gains - told) * mass) @ ((gains - told) * mass)))
+    return told / np.log(n_labels), error / np.log(n_labels)
+
+
+def _learn_guesses(z: Floats, labels: Ints, learn: Ints, test: Ints, n_labels: int) -> Floats:
+    """Probabilities [T, m] of the labels of `test`, none of them quite 0."""
+    scale = np.maximum(z[learn].std(axis=0), 1e-12)
+    scaled = np.clip((z - z[learn].mean(axis=0)) / scale, -5, 5)
+    columns = np.concatenate([scaled, scaled**2], axis=1)
+    present = np.unique(labels[learn])
+    guess = np.full((len(test), n_labels), 1.0 / n_labels)
+    if len(present) > 1:
+        model = LogisticRegression(class_weight="balanced", max_iter=200, tol=1e-3)
+        with warnings.catch_warnings():  # a guess need not be the best to the last digit
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(columns[learn], labels[learn])
+        guess[:, present] = model.predict_proba(columns[test])
+    return 0.99 * guess + 0.01 / n_labels
