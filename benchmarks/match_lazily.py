@@ -27,17 +27,26 @@ def _look_up(quick: bool, spread: float) -> None:
     del chunks
     rng = np.random.default_rng(0)
     labels, environments = rng.integers(0, LABELS, n), rng.integers(0, ENVIRONMENTS, n)
-    made, lazy = time_of(lambda: LazyMatches(scores, labels, environments, n_jobs=2))
     batch = 4_096 if quick else 65_536
-    print(f"spread {spread:g}: {n:,} examples, ready in {made:.1f} s; a={ASKED}, {batch:,} at once")
-    for turn in ("first", "second", "third"):
-        anchors = rng.integers(0, n, batch)
-        other = (labels[anchors, None] + 1 + rng.integers(0, LABELS - 1, (batch, ASKED))) % LABELS
+    print(f"spread {spread:g}: {n:,} examples; a={ASKED}, {batch:,} anchors at once")
+    for ahead in (True, False):
         before = time.process_time()
-        seconds, _ = time_of(lambda a=anchors, o=other: lazy.lookup(a, o))
-        busy = time.process_time() - before
-        print(
-            f"  {turn} look: {batch / seconds:9,.0f} anchors a second (wanted: 20,000), "
-            f"{batch / busy:9,.0f} a processor second",
-            flush=True,
+        made, lazy = time_of(
+            lambda ahead=ahead: LazyMatches(scores, labels, environments, n_jobs=2, ahead=ahead)
         )
+        busy = time.process_time() - before
+        done = "checked and built" if ahead else "checked, built on demand"
+        print(f"  {done}: {made:.1f} s, {busy:.1f} processor seconds")
+        for turn in ("first", "second", "third"):
+            anchors = rng.integers(0, n, batch)
+            step = 1 + rng.integers(0, LABELS - 1, (batch, ASKED))
+            other = (labels[anchors, None] + step) % LABELS
+            before = time.process_time()
+            seconds, _ = time_of(lambda a=anchors, o=other, m=lazy: m.lookup(a, o))
+            busy = time.process_time() - before
+            print(
+                f"    {turn + ' look:':13} {batch / seconds:7,.0f} anchors a second "
+                f"(wanted: 20,000), {batch / busy:7,.0f} a processor second",
+                flush=True,
+            )
+        del lazy

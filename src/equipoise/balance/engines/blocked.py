@@ -22,6 +22,7 @@ from equipoise.balance.engines.nearest import Candidates, Nearest, rank_pairs, r
 BLOCK_BYTES = 2 << 20
 _PAIRS_AT_ONCE = 1 << 16
 _MANY = 1 << 10  # candidates
+_SHORT = 2560  # numpy copies broadcast rows up to about this length before it subtracts
 
 
 class Blocks(Protocol):
@@ -189,12 +190,26 @@ def combine_block(
     cuts = np.searchsorted(anchors.corner[order], np.arange(len(kernel.matrix) + 1))
     values[:] = 0.0
     for label, row in enumerate(kernel.matrix):
-        np.subtract(anchors.values[:, label, None], row[columns], out=part)
+        _subtract(anchors.values[:, label], row[columns], part)
         near = order[cuts[label] : cuts[label + 1]]
         if len(near):
             part[near] = anchors.beyond[near, None] - kernel.corner_rows[label, columns]
         np.abs(part, out=part)
         fold(values, part, out=values)
+
+
+def _subtract(left: Float32Array, right: Float32Array, out: Float32Array) -> None:
+    """All differences [n, c]. Rows too short for numpy's loops are made as a product.
+
+    left·1 + 1·(−right) is rounded once, like the difference: the values are the same.
+    """
+    if len(right) > _SHORT:
+        np.subtract(left[:, None], right, out=out)
+        return
+    columns, rows = np.ones((len(left), 2), np.float32), np.ones((2, len(right)), np.float32)
+    columns[:, 0] = left
+    np.negative(right, out=rows[1])
+    np.matmul(columns, rows, out=out)
 
 
 class NumpyBlocks:
