@@ -8,6 +8,7 @@ import pytest
 from equipoise.balancer import CausalBalancer
 from equipoise.data import EnvironmentDataset
 from equipoise.report import write_report
+from equipoise.report.html import escape
 from report.subjects import HOSTILE, fit_pictures, fit_table, make_table
 
 SECTIONS = [
@@ -62,6 +63,31 @@ def test_features_of_a_table_are_shown_by_name_and_value(table_page):
     assert '"features":["signal"' in table_page
     assert '"v":[' in table_page
     assert '"p":"data:image' not in table_page
+
+
+def test_the_strength_of_z_is_shown_for_each_environment(picture_page):
+    strength = fit_pictures().diagnose().strength
+    section = picture_page.split("How strongly Z goes with the label")[1].split("</table>")[0]
+    assert strength["environment"].tolist() == ["day", "night"]
+    for place in strength["environment"]:
+        assert f"<td>{place}</td>" in section
+
+
+def test_an_automatic_choice_of_latent_size_is_shown_with_its_reason(tmp_path, table_page):
+    settings = {"hidden": (16,), "max_steps": 20, "n_nearest": 3, "random_state": 0}
+    balancer = CausalBalancer(latent_dim="auto", prior="auto", **settings).fit(*make_table())
+    saved = tmp_path / "balancer.safetensors"
+    balancer.save(saved)
+    choice = balancer.latent_choice_
+    for one in (balancer, CausalBalancer.load(saved)):
+        page = one.report(tmp_path / "page.html").read_text(encoding="utf-8")
+        section = page.split("How its size was chosen")[1].split("</table>")[0]
+        assert escape(choice.sentence) in section
+        rows = section.count("<tr>") - 1  # one is the head
+        assert rows == len(choice.candidates) > 2
+        marked = re.findall(r"<td>([\w-]+)</td><td>chosen</td>[^>]*>(\d+)<", section)
+        assert marked == [(choice.prior, str(choice.latent_dim))]
+    assert "How its size was chosen" not in table_page  # which was given no "auto"
 
 
 def test_pictures_are_inside_the_page(picture_page):

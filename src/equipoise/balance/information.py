@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -115,7 +116,10 @@ def _told_by_trees(columns: Floats, labels: Ints, weights: Floats, seed: int) ->
                 max_leaf_nodes=n_leaves,
                 min_samples_leaf=max(5, len(learn) // 500),
                 random_state=seed,
-            ).fit(rows[learn], labels[learn], sample_weight=weights[learn])
+            )
+            with warnings.catch_warnings():  # of many labels with few examples, it warns
+                warnings.simplefilter("ignore", UserWarning)
+                tree.fit(rows[learn], labels[learn], sample_weight=weights[learn])
             return tree.apply(rows[learn]), tree.apply(rows[test]), tree.tree_.node_count
 
         return cells

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import chi2
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from equipoise.balance.groups import Groups
@@ -122,8 +121,10 @@ def _learn_guesses(z: Floats, labels: Ints, learn: Ints, test: Ints, n_labels: i
     guess = np.full((len(test), n_labels), 1.0 / n_labels)
     if len(present) > 1:
         model = LogisticRegression(class_weight="balanced", max_iter=200, tol=1e-3)
-        with warnings.catch_warnings():  # a guess need not be the best to the last digit
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        # It warns of many labels with few examples, and of guesses that are not the best to the
+        # last digit, which they need not be.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
             model.fit(columns[learn], labels[learn])
         guess[:, present] = model.predict_proba(columns[test])
     return 0.99 * guess + 0.01 / n_labels

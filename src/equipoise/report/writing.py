@@ -115,7 +115,7 @@ def _make_balance(study: Study, diagnostics: BalanceDiagnostics, seed: int) -> l
         make_overlap(diagnostics),
         None if study.source is None else make_gallery(study, seed),
         None if study.source is None else make_latent(study, seed),
-        make_identifiability(study),
+        make_identifiability(study, diagnostics),
         make_use(diagnostics),
         make_tuning(diagnostics),
     ]

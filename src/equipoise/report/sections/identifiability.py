@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from equipoise.report.charts.frame import write_number
+from equipoise.balance.diagnostics import BalanceDiagnostics
+from equipoise.report.charts.frame import write_number, write_share
 from equipoise.report.html import Html, element, join
-from equipoise.report.sections.section import Section, frame_figure
+from equipoise.report.sections.latent_choice import draw_choice
+from equipoise.report.sections.section import Section, frame_figure, list_numbers
 from equipoise.report.study import Study
 
 MOST_LABELS = 24
 
 
-def make_identifiability(study: Study) -> Section:
-    """Pairs available against needed, rank and condition of L, and the pairs that span it."""
+def make_identifiability(study: Study, diagnostics: BalanceDiagnostics) -> Section:
+    """Pairs available against needed, rank and condition of L, and what speaks for this Z."""
     found = study.balancer.latent_model_.identifiability()
     needed = found.pairs_needed - 1
     facts = [
@@ -34,7 +36,35 @@ def make_identifiability(study: Study) -> Section:
         "Z is found by how its link with the label changes between environments. For that, the "
         "prior's parameters over (label, environment) pairs must span as many directions as Z "
         "has: the matrix L of their differences must have full rank.",
-        join([element("dl", join(cards), class_="figures"), _draw_pairs(study)]),
+        join(
+            [
+                element("dl", join(cards), class_="figures"),
+                _list_strengths(diagnostics),
+                draw_choice(study.balancer.latent_choice_),
+                _draw_pairs(study),
+            ]
+        ),
+    )
+
+
+def _list_strengths(diagnostics: BalanceDiagnostics) -> Html | None:
+    """What z tells in each environment: where it is the same in all, nothing tells Z apart."""
+    strength = diagnostics.strength
+    if strength.empty:
+        return None
+    rows = [
+        (row.environment, write_share(max(row.told, 0.0)), f"± {100 * row.error:.1f}")
+        for row in strength.itertuples()
+    ]
+    return frame_figure(
+        list_numbers(["environment", "Z tells of the label", "points"], rows),
+        element(
+            "p",
+            "From as many examples of each environment, all labels counting the same. What is "
+            "spurious changes between environments; the label's own content does not.",
+            class_="note",
+        ),
+        title="How strongly Z goes with the label",
     )
 
 
