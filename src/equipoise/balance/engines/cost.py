@@ -33,6 +33,8 @@ _CLOSE = 1.6  # times the best: engines so near are measured once more
 _SAMPLE = 512
 _SAMPLE_SECONDS = (0.03, 0.5)  # in blocks, for short and for long searches
 _SAMPLE_SHARE = 0.005  # of the predicted time, between the two
+#: The share of its first few anchors' time that an engine may come down to on the rest.
+_HOPE = {"blocked": 0.5, "kdtree": 0.5, "cells": 0.3, "faiss": 0.3}
 _NEIGHBOURS = 512
 _OPTIMISM = 1.25  # sampled neighbourhoods are a little denser than the groups of a search
 
@@ -124,8 +126,7 @@ class _Trial:
         self._built = time.thread_time() - started
         few = max(1, len(self._sample) // 8)
         self._look(slice(0, few))
-        start = self.seconds
-        hopeful = self._built + (0.3 if self.name == "cells" else 0.5) * start <= give_up
+        hopeful = self._built + _HOPE[self.name] * (self.seconds - self._built) <= give_up
         if few < len(self._sample) and hopeful:
             self._look(slice(few, None))
 
