@@ -85,8 +85,11 @@ class CausalBalancer:
     metric : "kl", "l1", "l2" or "linf", the distance of scores
     n_nearest : matches kept for every label; a batch draws one of them at random
     tolerance : of these, those farther than this are dropped, unless they are the nearest
-    caliper : no match may be farther than this; None allows any
+    caliper : no match may be farther than this; "0.2sd" means deviations of the logit; None
+        allows any
     reuse_max : cap on how many anchors' lists an example may stand in
+    common_support : True leaves out examples whose scores some label has no example near; a
+        number, such as 0.1, those to which some label gives less probability than that
     prior : family of p(z|y,e): "gaussian-fixed-variance" (k = 1) or "gaussian" (k = 2), or
         "auto" for the one that data and environments speak for
     latent_dim : n; None takes the largest that Theorem 3.3 allows, up to the paper's cap; "auto"
@@ -129,8 +132,9 @@ class CausalBalancer:
         metric: str = "kl",
         n_nearest: int = 40,
         tolerance: float | None = 0.1,
-        caliper: float | None = None,
+        caliper: float | str | None = None,
         reuse_max: int | None = None,
+        common_support: bool | float = False,
         prior: str = "gaussian-fixed-variance",
         latent_dim: int | str | None = None,
         score: str = "auto",
@@ -150,6 +154,7 @@ class CausalBalancer:
         self.tolerance = tolerance
         self.caliper = caliper
         self.reuse_max = reuse_max
+        self.common_support = common_support
         self.prior = prior
         self.latent_dim = latent_dim
         self.score = score
@@ -305,6 +310,7 @@ class CausalBalancer:
             k=self.n_nearest,
             caliper=self.caliper,
             reuse_max=self.reuse_max,
+            common_support=self.common_support,
             n_jobs=self.n_jobs,
         )
         return matches if self.tolerance is None else keep_near_ties(matches, self.tolerance)

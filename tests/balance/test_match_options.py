@@ -14,6 +14,7 @@ from equipoise.balance.engines.choice import ENGINES
 from equipoise.balance.engines.cost import cheapest
 from equipoise.balance.engines.direct import DirectEngine
 from equipoise.balance.engines.torch_blocks import TorchBlocks
+from equipoise.balance.frequencies import balanced_frequencies
 from equipoise.balance.match import match_scores
 from equipoise.balance.match_support import common_support
 from tests.balance.match_reference import KINDS, METRICS, make_scores
@@ -177,3 +178,20 @@ def test_the_choice_is_a_line_for_two_labels_and_never_an_approximation():
     for m, expected in ((2, {"line"}), (5, {"blocked", "cells"})):
         scores = Scores.from_log(make_scores("flat", rng, 5000, m))
         assert cheapest(measure, scores, scores, 1, dict(ENGINES)) in expected
+
+
+def test_a_least_probability_leaves_out_examples_that_a_label_of_their_place_hardly_has():
+    probabilities = np.array(
+        [[0.85, 0.15, 0.0], [0.5, 0.5, 0.0], [0.95, 0.05, 0.0], [0.2, 0.3, 0.5], [0.3, 0.65, 0.05]]
+    )
+    with np.errstate(divide="ignore"):
+        scores = np.log(probabilities)
+    labels, environments = np.array([0, 1, 0, 2, 0]), np.array([0, 0, 0, 1, 1])
+    inside = common_support(scores, labels, environments, least=0.1)
+    # The first place has no label 2, so nothing is asked of it; the second has no label 1.
+    assert inside.tolist() == [True, True, False, True, False]
+    matches = match_scores(scores, labels, environments, common_support=0.1)
+    assert matches.matched.tolist() == [True, True, False, False, False]
+    assert balanced_frequencies(matches).tolist() == [2.0, 2.0, 0.0, 0.0, 0.0]
+    with pytest.raises(ValueError, match=r"between 0 and 0\.5"):
+        match_scores(scores, labels, environments, common_support=0.6)

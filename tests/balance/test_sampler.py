@@ -273,8 +273,31 @@ def test_string_labels_are_refused_with_what_is_expected():
         )
 
 
-def test_an_anchor_whose_matches_are_all_beyond_the_caliper_comes_alone():
+def test_an_anchor_whose_matches_are_all_beyond_the_caliper_is_left_out():
+    scores = np.log([[0.5, 0.5], [0.5, 0.5], [0.99, 0.01], [0.5, 0.5]])
+    labels, environments = [0, 1, 0, 1], [0, 0, 0, 0]
+    matches = match_scores(scores, labels, environments, caliper=0.01)
+    sampler = BalancedBatchSampler(
+        labels, environments, matches, anchors_per_environment=3, n_matches=1
+    )
+    (batch,) = sampler
+    assert 2 not in batch
+    assert Counter(np.array(labels)[batch]) == {0: 3, 1: 3}
+    assert sampler.skipped_matches == 0
+
+
+def test_environments_without_any_match_are_left_out_with_a_warning():
+    labels, environments = np.array([0, 1, 1, 1]), np.array([0, 0, 7, 7])
+    matches = match_scores(np.log(np.full((4, 2), 0.5)), labels, environments)
+    with pytest.warns(UserWarning, match=r"environments \[7\] has a match"):
+        sampler = BalancedBatchSampler(
+            labels, environments, matches, anchors_per_environment=2, n_matches=1
+        )
+    assert [sorted(batch) for batch in sampler] == [[0, 0, 1, 1]]
+    assert sampler.batch_size == 4
+
+
+def test_nothing_to_match_is_an_error_that_says_what_to_do():
     none = Matches(np.full((2, 2, 1), -1), np.full((2, 2, 1), np.inf), "kl")
-    sampler = BalancedBatchSampler([0, 1], [0, 0], none, anchors_per_environment=2, n_matches=1)
-    assert [sorted(batch) for batch in sampler] == [[0, 1]]
-    assert sampler.skipped_matches == 2
+    with pytest.raises(ValueError, match="widen the caliper"):
+        BalancedBatchSampler([0, 1], [0, 0], none, anchors_per_environment=2, n_matches=1)

@@ -41,6 +41,7 @@ def trace_calipers(
     is a warning (King and Nielsen, 2019).
     """
     part = _of_anchors(matches, anchors)
+    matched, closest = matches.matched, matches.distances[:, :, 0].min(axis=1)
     nearest = part.distances[:, :, 0]
     possible = part.indices[:, :, 0] >= 0
     found = nearest[possible]
@@ -55,7 +56,7 @@ def trace_calipers(
             {
                 "caliper": caliper,
                 "matched": float((nearest[possible] <= caliper).mean()),
-                **_balance(kept, anchors, z, groups, n_matches),
+                **_balance(kept, matched & (closest <= caliper), anchors, z, groups, n_matches),
             }
         )
     return pd.DataFrame(rows)
@@ -69,14 +70,14 @@ def trace_numbers(matches: Matches, z: Floats, groups: Groups, *, anchors: Ints)
     matches, (m − 1 − a) / ((a + 1)(m − 1)) (Theorem 3.7).
     """
     part = _of_anchors(matches, anchors)
-    m = groups.shape[1]
+    every, m = np.ones(len(groups), dtype=bool), groups.shape[1]
     numbers = np.unique(np.linspace(0, m - 1, min(m, MAX_NUMBERS)).round().astype(int))
     return pd.DataFrame(
         [
             {
                 "n_matches": int(a),
                 "remaining": (m - 1 - a) / ((a + 1) * (m - 1)),
-                **_balance(part, anchors, z, groups, int(a)),
+                **_balance(part, matches.matched if a else every, anchors, z, groups, int(a)),
             }
             for a in numbers
         ]
@@ -90,11 +91,16 @@ def _of_anchors(matches: Matches, anchors: Ints) -> Matches:
 
 
 def _balance(
-    part: Matches, anchors: Ints, z: Floats, groups: Groups, n_matches: int
+    part: Matches,
+    matched: NDArray[np.bool_],
+    anchors: Ints,
+    z: Floats,
+    groups: Groups,
+    n_matches: int,
 ) -> dict[str, float]:
-    # Every example is an anchor once; what some anchors give to their matches stands for all.
+    # Who has a match is an anchor once; what some anchors give to theirs stands for all.
     gained = count_appearances(part, n_matches, n_examples=len(groups))
-    weights = 1.0 + gained * (len(groups) / len(anchors))
+    weights = matched + gained * (len(groups) / len(anchors))
     differences = z_differences(z, groups, weights)
     return {
         "mean_smd": float(np.nanmean(differences)),

@@ -11,12 +11,14 @@ from equipoise.balance.matches import Matches
 def balanced_frequencies(matches: Matches, n_matches: int | None = None) -> NDArray[np.float64]:
     """Expected appearances [N] of every example when each is an anchor once.
 
-    Anchors count 1; a label drawn with probability a / (labels that have a match) passes its
-    share on to the k nearest, equally. With a = m−1 the weights give the balanced
-    distribution, so a weighted accuracy estimates accuracy where nothing is spurious.
+    Anchors count 1, or 0 without any match, as batches leave them out. A label drawn with
+    probability a / (labels that have a match) passes its share on to the k nearest, equally. With
+    a = m−1 the weights give the balanced distribution, so a weighted accuracy estimates accuracy
+    where nothing is spurious.
     """
     n, m, _ = matches.indices.shape
-    return 1.0 + count_appearances(matches, m - 1 if n_matches is None else n_matches, n_examples=n)
+    gained = count_appearances(matches, m - 1 if n_matches is None else n_matches, n_examples=n)
+    return gained + matches.matched
 
 
 def count_appearances(matches: Matches, n_matches: int, *, n_examples: int) -> NDArray[np.float64]:
@@ -39,4 +41,5 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
     >>> effective_sample_size(np.array([1.0, 1.0, 2.0]))
     2.6666666666666665
     """
-    return float(weights.sum() ** 2 / np.square(weights).sum())
+    total = float(weights.sum())
+    return total**2 / float(np.square(weights).sum()) if total else 0.0

@@ -18,7 +18,7 @@ from equipoise.balance.match_environment import Engines, Environment, Portions
 from equipoise.balance.match_input import check_codes, check_count, check_labels
 from equipoise.balance.match_source import open_scores
 from equipoise.balance.match_statistics import MatchReport
-from equipoise.balance.match_support import find_support
+from equipoise.balance.match_support import check_support, find_support
 from equipoise.balance.matches import Matches
 
 
@@ -31,7 +31,7 @@ def match_scores(
     k: int = 1,
     caliper: float | str | None = None,
     reuse_max: int | None = None,
-    common_support: bool = False,
+    common_support: bool | float = False,
     n_jobs: int = 1,
     generator: np.random.Generator | None = None,
     engine: str = "auto",
@@ -54,7 +54,8 @@ def match_scores(
     k : how many matches for each label
     caliper : the largest distance of a match, or "0.2sd": standard deviations of the logit
     reuse_max : in how many anchors' lists a candidate may stand; the closest pairs win
-    common_support : leave out examples outside the range of scores that all labels share
+    common_support : True leaves out examples outside the range of scores that all labels share;
+        a number those to which some label of the environment gives less probability than that
     n_jobs : threads over (environment, label) strata, or what `joblib.parallel_config` says
     generator : breaks ties at random
     engine : "auto", or the name of one engine
@@ -79,8 +80,9 @@ def match_scores(
         "environments", np.zeros(n, int) if environments is None else environments, n
     )
     order = np.arange(n) if generator is None else generator.permutation(n)
+    least = check_support(common_support)
     if common_support:
-        order = order[find_support(source, codes, where)[order]]
+        order = order[find_support(source, codes, where, least)[order]]
     jobs = effective_n_jobs(n_jobs)
     portions = Portions.within(memory, m, k, jobs)
 

@@ -136,6 +136,16 @@ class LazyMatches:
         result[np.arange(len(anchor_codes)), self._labels[anchor_codes]] = False
         return result
 
+    @property
+    def matched(self) -> BoolArray:
+        """Which examples [N] have any match, as far as is known without searching.
+
+        Beyond a caliper there may be none after all: then an anchor comes without its matches.
+        """
+        n_labels = self._source.shape[1]
+        present = (np.diff(self._starts) > 0).reshape(-1, n_labels).sum(axis=1)
+        return np.asarray(present[self._environment] > 1)
+
     def _find(self, anchors: IntArray, asked: IntArray) -> IntArray:
         n, m = self._source.shape
         who, what = np.repeat(anchors, asked.shape[1]), asked.reshape(-1)

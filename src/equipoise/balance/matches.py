@@ -28,6 +28,9 @@ class MatchSource(Protocol):
 
     def has_match(self, anchors: IntArray) -> BoolArray: ...
 
+    @property
+    def matched(self) -> BoolArray: ...
+
 
 @dataclass(frozen=True, repr=False)
 class Matches:
@@ -69,6 +72,11 @@ class Matches:
     def has_match(self, anchors: IntArray) -> BoolArray:
         """For which labels each of `anchors` [B] has a match: [B, m]."""
         return np.asarray(self.indices[anchors, :, 0] >= 0)
+
+    @property
+    def matched(self) -> BoolArray:
+        """Which examples [N] have any match; only they can be anchors of balanced batches."""
+        return np.asarray((self.indices[:, :, 0] >= 0).any(axis=1))
 
     def statistics(self, labels: Any) -> MatchStatistics:
         """Distances, reuse, effective sample size and unmatched counts, given the labels [N]."""

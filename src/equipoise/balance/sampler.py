@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,15 +67,37 @@ class BalancedBatchSampler(Sampler[list[int]]):
         self.degree_of_balancing = degree_of_balancing
         self.seed, self.num_replicas, self.rank = seed, num_replicas, rank
         self._check()
-        self._members = [np.flatnonzero(self.environments == e) for e in self._environment_codes()]
+        self._members = self._find_anchors()
         self.epoch = 0
         self.position = 0  # batches of this epoch already given
         self._start = 0  # where the next pass begins; not 0 only after load_state_dict
         self.skipped_matches = 0
         """Matches that could not be given because an anchor had too few other labels."""
 
-    def _environment_codes(self) -> Ints:
-        return np.unique(self.environments)
+    def _find_anchors(self) -> list[Ints]:
+        """The rows of every environment that can be anchors.
+
+        One without any match would only bring its own label, unbalanced; it is left out, unless
+        the degree of balancing asks for unbalanced anchors anyway.
+        """
+        able = np.ones(len(self.labels), dtype=bool)
+        if self.degree_of_balancing == 1.0:
+            able = self.matches.matched
+        if not able.any():
+            raise ValueError(
+                "no example has a match of another label: widen the caliper or the common "
+                "support, or give environments with several labels"
+            )
+        codes = np.unique(self.environments)
+        found = [(e, np.flatnonzero((self.environments == e) & able)) for e in codes]
+        lonely = [int(e) for e, rows in found if not len(rows)]
+        if lonely:
+            warnings.warn(
+                f"no example of the environments {lonely} has a match: they are left out of "
+                "balanced batches",
+                stacklevel=3,
+            )
+        return [rows for _, rows in found if len(rows)]
 
     def _check(self) -> None:
         if len(self.labels) == 0:

@@ -57,13 +57,16 @@ def tabulate_reuse(weights: Floats) -> pd.DataFrame:
     """How many examples appear how often.
 
     Columns: at_least, below, examples, share (of all appearances). An appearance as an
-    anchor counts, so the least is 1. The steps double, as reuse is skewed.
+    anchor counts; below 1 are examples without a match of their own. The steps double, as reuse
+    is skewed.
 
     >>> tabulate_reuse(np.array([1.0, 1.0, 3.0]))["examples"].tolist()
     [2, 1]
     """
     top = max(2.0, float(weights.max()))
     edges = 2.0 ** np.arange(0, int(np.floor(np.log2(top))) + 2)
+    if weights.min() < 1.0:
+        edges = np.concatenate([[0.0], edges])
     place = np.clip(np.searchsorted(edges, weights, side="right") - 1, 0, len(edges) - 2)
     counts = np.bincount(place, minlength=len(edges) - 1)
     mass = np.bincount(place, weights, minlength=len(edges) - 1) / weights.sum()
