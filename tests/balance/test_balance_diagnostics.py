@@ -281,7 +281,8 @@ class TestGain:
             (Gain(0.9, 0.5, 0.7, 0.01), 0.05, "removed"),
             (Gain(0.9, 0.9, 0.9, 0.01), 0.05, "nothing to gain"),
             (Gain(0.9, 0.6, 0.6, 0.01), 0.05, "removed"),  # found nothing else to look at
-            (Gain(0.9, 0.7, 0.69, 0.02), 0.8, "nothing to gain"),
+            (Gain(0.9, 0.85, 0.83, 0.02), 0.8, "nothing to gain"),
+            (Gain(0.9, 0.7, 0.69, 0.01), 0.8, "left"),  # it leans on Z
             (Gain(0.9, 0.7, 0.69, 0.2), 0.8, "left"),  # too few examples to say
             (Gain(0.9, 0.55, 0.55, 0.01, 0.5), 0.8, "left"),  # it sees nothing besides Z
             (Gain(0.9, 0.5, 0.7, 0.01), 0.4, "reduced"),
@@ -296,7 +297,8 @@ class TestGain:
             (Gain(0.9, 0.7, 0.75, 0.02, 0.5), 0.8, "nothing to gain", "left"),
             (Gain(0.9, 0.7, 0.75, 0.02, 0.5), 0.4, "nothing to gain", "reduced"),
             (Gain(0.9, 0.7, 0.69, 0.2, 0.5), 0.4, "nothing to gain", "reduced"),
-            (Gain(0.9, 0.7, 0.69, 0.02, 0.5), 0.4, "nothing to gain", "nothing to gain"),
+            (Gain(0.9, 0.7, 0.65, 0.02, 0.5), 0.4, "nothing to gain", "reduced"),  # it leans on Z
+            (Gain(0.9, 0.85, 0.84, 0.02, 0.5), 0.4, "nothing to gain", "nothing to gain"),
             (Gain(0.9, 0.7, 0.85, 0.02, 0.5), 0.4, "reduced", "reduced"),  # surely much
             (Gain(0.9, 0.55, 0.58, 0.02, 0.5), 0.4, "reduced", "reduced"),  # it cannot tell
             (Gain(0.9, 0.83, 0.84, 0.02, 0.5), 0.05, "nothing to gain", "removed"),

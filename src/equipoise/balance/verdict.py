@@ -103,31 +103,26 @@ _DOUBT = (
 
 
 def _choose_level(dependence: Dependence, gain: Gain | None) -> str:
-    if dependence.is_weak:
-        return "nothing to gain"
-    # Where a plain classifier owes much to a dependence that is gone now, one that gains nothing
-    # has only not found what else to look at.
-    if _gains_little(dependence, gain) and (not dependence.is_removed or _loses_little(gain)):
+    if dependence.is_weak or _promises_little(dependence, gain):
         return "nothing to gain"
     if dependence.is_removed:
         return "removed"
     return "reduced" if dependence.is_reduced else "left"
 
 
-def _gains_little(dependence: Dependence, gain: Gain | None) -> bool:
-    """Z that varies is spurious unless the gain is surely small; steady Z only if surely large.
+def _promises_little(dependence: Dependence, gain: Gain | None) -> bool:
+    """Steady Z counts as content unless the gain is surely large; other Z, if it costs nothing.
 
-    A classifier that sees hardly anything besides Z could not tell.
+    A classifier that sees hardly anything besides Z could not tell. And where a plain one owes
+    much to a Z that varies, or is evened out now, one that gains nothing has only not found what
+    else to look at.
     """
     if gain is None or not gain.sees:
         return False
+    loses_little = gain.loss < LARGE and gain.error < UNSURE
     if dependence.is_steady:
-        return gain.gain < LARGE + gain.error
-    return gain.gain < SMALL - gain.error
-
-
-def _loses_little(gain: Gain | None) -> bool:
-    return gain is not None and gain.error < UNSURE and gain.loss < LARGE
+        return gain.gain < LARGE + gain.error and (loses_little or not dependence.is_removed)
+    return gain.gain < SMALL - gain.error and loses_little
 
 
 def _write_headline(level: str, dependence: Dependence, gain: Gain | None) -> str:
