@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,13 +21,19 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 WORLDS: dict[str, World] = {world.name: world for world in (DiscreteWorld(), GaussianWorld())}
-BATCHES = ("random", "balanced")
+BATCHES = {"random": "ERM", "balanced": "balanced", "untrimmed": "balanced without trimming"}
+# One covariate. Where x is discrete, u is taken for part of Z unless features are noisy. Gaussian
+# tails have no overlap: there one label is left alone, and no match can balance it.
+BALANCERS: dict[str, dict[str, Any]] = {
+    "discrete": {"feature_noise": 1.0, "tolerance": 0.01},
+    "Gaussian": {"common_support": 0.1},
+}
 ANCHORS = 128  # of every environment in a batch
 
 
 @dataclass(frozen=True)
 class MinimaxCase:
-    """A network to train: in which world, with which batches."""
+    """A network to train: in which world, with which of `BATCHES`."""
 
     world: str
     batches: str
@@ -52,15 +59,14 @@ def train_network(case: MinimaxCase) -> Record:
     x = np.concatenate([part[0] for part in parts])
     labels = np.concatenate([part[1] for part in parts])
     environments = np.repeat(np.arange(len(parts)), case.n_examples)
-    if case.batches == "balanced":
-        # One covariate; u alone is to be noise, not a part of it; only close scores may match.
+    if case.batches != "random":
+        trim = {"common_support": False} if case.batches == "untrimmed" else {}
         balancer = CausalBalancer(
             latent_dim=1,
-            feature_noise=1.0,
-            tolerance=0.01,
             hidden=(64, 64),
             max_steps=case.balancer_steps,
             random_state=case.seed,
+            **{**BALANCERS[case.world], **trim},
         ).fit(x, labels, environments)
         batches = _repeat(balancer.batch_sampler(ANCHORS))
     else:

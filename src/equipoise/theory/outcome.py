@@ -51,13 +51,13 @@ class Outcome:
 def show_value(value: object) -> str:
     """A cell of a table: three digits for a measure, words for truth, a dash for nothing.
 
-    >>> show_value(0.12345), show_value(True), show_value(None), show_value(7)
-    ('0.123', 'yes', '–', '7')
+    >>> show_value(0.12345), show_value(2e-5), show_value(True), show_value(None), show_value(7)
+    ('0.123', '2.0e-05', 'yes', '–', '7')
     """
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return "–"
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1e}"
+        return f"{value:.1e}" if 1e-12 < abs(value) < 0.0005 else f"{round(value, 3) + 0.0:.3f}"
     return str(value)

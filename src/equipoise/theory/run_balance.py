@@ -101,7 +101,7 @@ def describe_balance(records: list[Record], functions: pd.DataFrame) -> tuple[bo
     words = (
         f"With exact matches the labels of batches follow Theorem 3.7 within sampling error for "
         f"every m and a (p = {together:.2f} of all {len(tested)} together; at a = m − 1 "
-        f"the largest gap is {full:.0e}). Learned scores leave {share:.0%} of the gap of "
+        f"the largest gap is {full:.0g}). Learned scores leave {share:.0%} of the gap of "
         f"random batches. Functions finer than s(Z) leave at most {left:.1%} of I(Y;Z) in batches, "
         f"coarser ones at least {kept:.0%}, as Theorem 3.6 says."
     )

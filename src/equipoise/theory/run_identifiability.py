@@ -135,8 +135,8 @@ def _describe_alignment(z: pd.DataFrame, scores: pd.DataFrame) -> str:
     return (
         f" Nor do environments align the labels with each other: with a network for each, "
         f"Z is recovered within labels (R² {_show_range(r2)}) but the score is "
-        f"{_show_range(scores['TV'][apart])} off, a constant's "
-        f"{_show_range(scores['TV of a constant'][apart])}. What aligns them is the network they "
+        f"{_show_range(scores['TV'][apart])} off, as a twin's is "
+        f"({_show_range(scores['TV of a twin'][apart])}). What aligns them is the network they "
         "share."
     )
 
