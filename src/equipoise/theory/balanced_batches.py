@@ -106,7 +106,7 @@ def measure_balance(case: BalanceCase) -> Record:
         _match(sample, case),
         anchors_per_environment=250,
         n_matches=case.n_matches,
-        seed=case.seed,
+        seed=_draw_seed(case),
     )
     shape = (int(sample.environments.max()) + 1, int(sample.z.max()) + 1, case.n_labels)
     data = count_cells(sample.labels, sample.z, sample.environments, shape)
@@ -127,6 +127,12 @@ def measure_balance(case: BalanceCase) -> Record:
         "gap_of_random_batches": float(np.abs(propensity - expected).mean()),
         "p_value": None if freedom == 0 else float(chi2.sf(statistic, freedom)),
     }
+
+
+def _draw_seed(case: BalanceCase) -> int:
+    """Draws of its own for every case, so that their p-values are independent."""
+    place = [case.seed, case.n_labels, case.n_matches, MATCHINGS.index(case.matching)]
+    return int(np.random.SeedSequence(place).generate_state(1)[0])
 
 
 def _match(sample: DiscreteSample, case: BalanceCase) -> MatchSource:

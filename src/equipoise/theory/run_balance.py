@@ -112,7 +112,8 @@ def draw_balance(records: list[Record]) -> Figure:
     """The mean gap to the formula over a, for each m; grey are random batches."""
     labels = sorted({record["case"]["n_labels"] for record in records})
     figure = Figure(figsize=(3.4 * len(labels) + 1, 3.4), layout="constrained")
-    for axes, m in zip(figure.subplots(1, len(labels), squeeze=False)[0], labels, strict=True):
+    panels = figure.subplots(1, len(labels), squeeze=False, sharey=True)[0]
+    for axes, m in zip(panels, labels, strict=True):
         for matching in MATCHINGS:
             own = [
                 r
@@ -120,16 +121,18 @@ def draw_balance(records: list[Record]) -> Figure:
                 if (r["case"]["n_labels"], r["case"]["matching"]) == (m, matching)
             ]
             a = [r["case"]["n_matches"] for r in own]
-            gaps = [max(r["gap"], 1e-6) for r in own]
-            axes.plot(a, gaps, "o-", color=COLOURS[matching], label=matching, ms=4)
+            style = "o-" if matching == MATCHINGS[0] else "s--"
+            axes.plot(a, [r["gap"] for r in own], style, color=COLOURS[matching], label=matching)
             if matching == MATCHINGS[0]:
                 before = [r["gap_of_random_batches"] for r in own]
-                axes.plot(a, before, "o--", color="#999999", label="random batches", ms=4)
-        axes.set_yscale("log")
+                axes.plot(a, before, "x:", color="#999999", label="random batches")
+        axes.set_yscale("symlog", linthresh=1e-3)
+        axes.set_ylim(-1e-4, 0.3)
+        axes.axhline(0.0, color="black", lw=0.5)
         axes.set_xticks(range(1, m))
         axes.set_title(f"m = {m}")
         axes.set_xlabel("matches a")
     first = figure.axes[0]
     first.set_ylabel("|p̂(Y|Z,E) − formula|, mean")
-    first.legend(fontsize=8)
+    first.legend(fontsize=8, title="matched on", loc="center right", bbox_to_anchor=(1.0, 0.4))
     return figure
