@@ -52,15 +52,19 @@ def test_memory_maps_are_matched_lazily_and_trimmed_like_arrays(problem):
     )
 
 
-def test_a_budget_changes_the_portions_but_not_the_answer(tmp_path):
+@pytest.mark.parametrize(
+    ("metric", "n", "m", "k", "budget"),
+    [("kl", 20_000, 8, 2, 28 << 20), ("l1", 3_000, 30, 40, 40 << 20)],
+    ids=["many examples", "an answer larger than the budget"],
+)
+def test_a_budget_changes_the_portions_but_not_the_answer(tmp_path, metric, n, m, k, budget):
     rng = np.random.default_rng(1)
-    n, m = 20_000, 8
     scores, labels = make_scores("peaked", rng, n, m), rng.integers(0, m, n)
     np.save(tmp_path / "scores.npy", scores)
-    expected = match_scores(scores, labels, k=2)
-    budget = 26 << 20
+    expected = match_scores(scores, labels, metric=metric, k=k)
     tracemalloc.start()
-    found = match_scores(tmp_path / "scores.npy", labels, k=2, memory=budget)
+    file = tmp_path / "scores.npy"
+    found = match_scores(file, labels, metric=metric, k=k, memory=budget)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     np.testing.assert_array_equal(found.indices, expected.indices)

@@ -84,25 +84,28 @@ def match_scores(
     if common_support:
         order = order[find_support(source, codes, where, least)[order]]
     jobs = effective_n_jobs(n_jobs)
-    portions = Portions.within(memory, m, k, jobs)
+    places = [order[where[order] == environment] for environment in np.unique(where)]
+    portions = Portions.within(memory, m, k, jobs, max(map(len, places)))
 
     indices = np.full((n, m, k), -1, dtype=np.int64)
     distances = np.full((n, m, k), np.inf)
     engines: Counter[str] = Counter()
     recalls: list[float] = []
-    places = [order[where[order] == environment] for environment in np.unique(where)]
     spaces = (Environment(search, source, rows, codes, portions) for rows in places if len(rows))
     with threadpool_limits(1, user_api="blas"):  # blocks are too small to share; n_jobs is for that
         for space in spaces:
-            found = Parallel(n_jobs=n_jobs, prefer="threads", max_nbytes=None)(
-                delayed(_match)(space, int(label), reuse_max, limit) for label in space.present
-            )
-            for label, (anchors, nearest, used) in zip(space.present, found, strict=True):
-                absent = nearest.positions < 0
-                indices[anchors, label] = np.where(absent, -1, space.rows[nearest.positions])
-                distances[anchors, label] = nearest.distances
-                engines.update(list(used))
-                recalls += [recall for recall in used.values() if recall is not None]
+            step = len(space.present) if memory is None else jobs  # answers that wait at once
+            for start in range(0, len(space.present), step):
+                some = space.present[start : start + step]
+                found = Parallel(n_jobs=n_jobs, prefer="threads", max_nbytes=None)(
+                    delayed(_match)(space, int(label), reuse_max, limit) for label in some
+                )
+                for label, (anchors, nearest, used) in zip(some, found, strict=True):
+                    absent = nearest.positions < 0
+                    indices[anchors, label] = np.where(absent, -1, space.rows[nearest.positions])
+                    distances[anchors, label] = nearest.distances
+                    engines.update(list(used))
+                    recalls += [recall for recall in used.values() if recall is not None]
     recall = float(np.mean(recalls)) if recalls else None
     report = MatchReport(dict(engines), time.perf_counter() - started, n - len(order), recall)
     return Matches(indices, distances, metric, report=report)

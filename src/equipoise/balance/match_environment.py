@@ -30,14 +30,20 @@ class Portions:
     anchors: int | None = None
 
     @classmethod
-    def within(cls, memory: int | None, n_labels: int, k: int, n_jobs: int) -> Portions:
-        """Portions so that `n_jobs` searches together stay under `memory` bytes."""
+    def within(
+        cls, memory: int | None, n_labels: int, k: int, n_jobs: int, n_examples: int
+    ) -> Portions:
+        """Portions so that `n_jobs` searches together stay under `memory` bytes.
+
+        The answer of a label waits, for all `n_examples` of an environment, to be written down.
+        """
         if memory is None:
             return cls()
-        share = memory // max(1, n_jobs) - OVERHEAD_BYTES
+        fixed = OVERHEAD_BYTES + n_examples * (48 * k + 16)
+        share = memory // max(1, n_jobs) - fixed
         row = 64 * n_labels + 128  # scores, factors, an index over them
         if share < 1024 * (2 * row + 64 * k):
-            least = max(1, n_jobs) * (OVERHEAD_BYTES + 1024 * (2 * row + 64 * k))
+            least = max(1, n_jobs) * (fixed + 1024 * (2 * row + 64 * k))
             raise ValueError(
                 f"memory of {memory:,} bytes is too little: {n_jobs} jobs over {n_labels} labels "
                 f"need at least {least:,}"
