@@ -20,6 +20,21 @@ def test_every_pair_of_label_and_environment_is_shown_if_there_is_room(n_anchors
     assert len(seen) == min(len(pairs), n_anchors)
 
 
+@given(st.integers(2, 9), st.integers(1, 5), st.integers(0, 5))
+def test_every_label_is_shown_once_before_any_is_shown_twice(n_labels, n_environments, seed):
+    rng = np.random.default_rng(seed)
+    labels, environments = rng.integers(n_labels, size=80), rng.integers(n_environments, size=80)
+    present = len(np.unique(labels))
+    chosen = choose_anchors(labels, environments, present, np.random.default_rng(seed))
+    assert len(np.unique(labels[chosen])) == present
+
+
+def test_few_anchors_are_of_several_environments():
+    labels, environments = np.repeat(np.arange(6), 60), np.tile(np.arange(3), 120)
+    chosen = choose_anchors(labels, environments, 6, np.random.default_rng(0))
+    assert set(environments[chosen].tolist()) == {0, 1, 2}
+
+
 def test_the_same_seed_shows_the_same_anchors():
     labels, environments = np.arange(90) % 3, np.arange(90) % 2
     drawn = [

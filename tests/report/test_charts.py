@@ -73,6 +73,17 @@ def test_bars_are_as_high_as_their_shares():
     assert "1–2: 3 (75\u202f%)" in drawn
 
 
+def test_names_of_many_bars_do_not_run_into_each_other():
+    names = [f"{2**i}–{2 ** (i + 1)}" for i in range(13)]
+    drawn = draw_bars(names, [1] * 13, title="Reuse", x_name="appearances")
+    written = re.findall(r'text-anchor="middle">([^<]*)<', drawn)
+    assert written[0] == "1–2"
+    assert 2 <= len(written) <= 4
+    assert all(f"{name}: 1" in drawn for name in names)  # each bar still says what it is
+    few = draw_bars(names[:4], [1] * 4, title="Reuse", x_name="appearances")
+    assert re.findall(r'text-anchor="middle">([^<]*)<', few) == names[:4]
+
+
 def test_overlap_draws_the_first_label_above_and_the_second_below():
     one = np.array([1.0, 0.0])
     other = np.array([0.0, 1.0])

@@ -38,17 +38,32 @@ def choose_anchors(
 ) -> Ints:
     """Rows drawn at random, as evenly from all (label, environment) pairs as they allow.
 
+    Where there are more pairs than room, every label comes once before any comes twice.
+
     >>> y, e = np.array([0, 0, 0, 1]), np.zeros(4, dtype=int)
     >>> np.unique(y[choose_anchors(y, e, 2, np.random.default_rng(0))])
     array([0, 1])
     """
     shuffled = generator.permutation(len(labels))
-    pairs = labels[shuffled] * (int(environments.max(initial=0)) + 1) + environments[shuffled]
-    by_pair = np.argsort(pairs, kind="stable")
-    _, starts, counts = np.unique(pairs[by_pair], return_index=True, return_counts=True)
-    rank = np.arange(len(pairs)) - np.repeat(starts, counts)  # place within its own pair
-    taken = shuffled[by_pair][np.argsort(rank, kind="stable")][:n_anchors]
+    y, e = labels[shuffled], environments[shuffled]
+    n_environments = int(environments.max(initial=0)) + 1
+    turn = (e - y) % n_environments  # each label begins with another environment
+    round_ = _count_before(y * n_environments + e)
+    first = np.flatnonzero(round_ == 0)
+    first = first[np.argsort(turn[first], kind="stable")]
+    place = np.zeros((int(labels.max(initial=0)) + 1, n_environments), dtype=np.int64)
+    place[y[first], e[first]] = _count_before(y[first])  # of the pair among its label's pairs
+    taken = shuffled[np.lexsort((y, place[y, e], round_))][:n_anchors]
     return np.asarray(taken[np.lexsort((environments[taken], labels[taken]))], dtype=np.int64)
+
+
+def _count_before(codes: Ints) -> Ints:
+    """How often each code [N] has come before, reading from the start."""
+    order = np.argsort(codes, kind="stable")
+    _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    before = np.empty(len(codes), dtype=np.int64)
+    before[order] = np.arange(len(codes)) - np.repeat(starts, counts)
+    return before
 
 
 def find_farthest(matches: Matches, n_anchors: int) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from equipoise.report.charts.frame import (
@@ -15,6 +16,8 @@ from equipoise.report.charts.frame import (
 from equipoise.report.html import Html, element
 
 TOP, BOTTOM = 18.0, 36.0
+#: How many characters stand side by side below the bars on the narrowest screen.
+ROOM = 34
 
 
 def draw_bars(
@@ -33,6 +36,8 @@ def draw_bars(
         shapes.append(
             element("text", f"{100 * tick:g} %", class_="tick", x="8%", y=y + 4, text_anchor="end")
         )
+    # Where names would run into each other, only every second or third is written.
+    step = max(1, math.ceil(len(names) * (max(map(len, names), default=0) + 1) / ROOM))
     width = (across.right - across.left) / max(len(names), 1)
     for i, (name, count, share) in enumerate(zip(names, counts, shares, strict=True)):
         y = depth * share / highest
@@ -48,15 +53,16 @@ def draw_bars(
                 rx=2,
             )
         )
-        shapes.append(
-            element(
-                "text",
-                name,
-                class_="tick",
-                x=percent(across.place(i + 0.5)),
-                y=height - BOTTOM + 16,
-                text_anchor="middle",
+        if i % step == 0:
+            shapes.append(
+                element(
+                    "text",
+                    name,
+                    class_="tick",
+                    x=percent(across.place(i + 0.5)),
+                    y=height - BOTTOM + 16,
+                    text_anchor="middle",
+                )
             )
-        )
     shapes.append(element("text", x_name, class_="axis", x="98%", y=height - 4, text_anchor="end"))
     return draw_chart(title, height, *shapes)

@@ -39,9 +39,10 @@ def make_identifiability(study: Study, diagnostics: BalanceDiagnostics) -> Secti
         join(
             [
                 element("dl", join(cards), class_="figures"),
-                _list_strengths(diagnostics),
                 draw_choice(study.balancer.latent_choice_),
-                _draw_pairs(study),
+                element(
+                    "div", _list_strengths(diagnostics), _draw_pairs(study), class_="columns spaced"
+                ),
             ]
         ),
     )
