@@ -124,16 +124,29 @@ def _begin(
         except json.JSONDecodeError as error:
             raise ValueError(f"{path} is damaged ({error}); choose another output") from error
         if found != facts:
-            differ = [name for name in facts if found.get(name) != facts[name]]
             raise ValueError(
-                f"{output} holds the result of other {' and '.join(differ)}: choose another "
-                "output, or delete it"
+                f"{output} holds the result of other {_list_differences(found, facts)}: choose "
+                "another output, or delete it"
             )
     elif output.is_dir() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty and holds no result: choose another output")
     output.mkdir(parents=True, exist_ok=True)
     remove_parts(output)
     write_json(path, facts)
+
+
+def _list_differences(found: dict[str, Any], facts: dict[str, Any]) -> str:
+    """What is not the same, parameters by name."""
+    differ = []
+    for name in facts:
+        there, here = found.get(name), facts[name]
+        if there == here:
+            continue
+        if isinstance(there, dict) and isinstance(here, dict):
+            keys = [key for key in {**here, **there} if there.get(key) != here.get(key)]
+            name += f" ({', '.join(keys)})" if keys else ""
+        differ.append(name)
+    return " and ".join(differ)
 
 
 def _fit(balancer: CausalBalancer, training: EnvironmentDataset, output: Path) -> CausalBalancer:

@@ -240,7 +240,7 @@ class TestMistakes:
         before = (output / "settings.json").read_text()
         result = run_balance(csv, output, "--steps", 7)
         assert result.exit_code == 2
-        assert "holds the result of other parameters" in " ".join(result.stderr.split())
+        assert "the result of other parameters (latent_dim, max_steps)" in " ".join(result.stderr.split())
         assert (output / "settings.json").read_text() == before
         (tmp_path / "thesis.txt").write_text("")
         result = run_balance(csv, tmp_path)
