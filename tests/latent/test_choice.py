@@ -37,6 +37,8 @@ def test_a_label_needs_environments_of_its_own():
 def test_candidates_stop_at_what_environments_tell_and_name_the_papers():
     found = list_candidates((30,), 2, 5, latent_dim="auto", prior="auto")
     assert found == [(K2, 1), (K2, 2), (K2, 4), (K1, 1), (K1, 2), (K1, 3), (K1, 4), (K1, 9)]
+    few = list_candidates((28, 28), 10, 2, latent_dim="auto", prior=K1)
+    assert [n for _, n in few] == [1, 4, 8, 16]
 
 
 def test_what_is_given_is_kept():
@@ -46,9 +48,17 @@ def test_what_is_given_is_kept():
     assert sizes == [1]
 
 
-def test_the_best_elbo_wins_among_those_that_labels_tell():
+def test_z_must_have_room_for_what_varies_even_if_environments_tell_less():
     rows = [candidate(n=1, elbo=10), candidate(n=2, elbo=8), candidate(n=5, elbo=1, labels=False)]
+    assert _pick(rows) == 2
+
+
+def test_of_those_that_explain_as_much_one_that_labels_tell_is_taken():
+    rows = [candidate(n=2, elbo=8.0, labels=False), candidate(K2, n=3, elbo=8.05)]
     assert _pick(rows) == 1
+    far = candidate(n=1, elbo=18.0)
+    assert _pick([*rows[:1], candidate(K2, n=3, elbo=8.9), far]) == 1  # a tenth of the range
+    assert _pick([*rows[:1], candidate(K2, n=3, elbo=9.1), far]) == 0
 
 
 def test_a_dimension_that_gains_nothing_is_not_taken():
@@ -56,7 +66,10 @@ def test_a_dimension_that_gains_nothing_is_not_taken():
 
 
 def test_pairs_are_counted_only_if_no_label_tells_enough():
-    rows = [candidate(n=3, elbo=9, labels=False), candidate(n=4, elbo=5, labels=False, pairs=False)]
+    rows = [
+        candidate(n=3, elbo=5.05, labels=False),
+        candidate(n=2, elbo=5, labels=False, pairs=False),
+    ]
     assert _pick(rows) == 0
 
 

@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 AUTO = "auto"
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NEAR = 0.1  # nats of held-out ELBO that are not worth another dimension
+SHARE = 0.1  # nor is this share of what lies between the best and the worst candidate
 LARGEST_CONDITION = 100.0  # of a label's L: beyond, some direction hardly varies
 
 
@@ -80,8 +81,8 @@ def list_candidates(
 ) -> list[tuple[str, int]]:
     """The (prior, n) to compare: those that environments can tell, and the paper's n beside them.
 
-    Within a label |E| environments tell at most (|E| − 1) / k dimensions apart. What is not
-    "auto" is taken as given.
+    Within a label |E| environments tell at most (|E| − 1) / k dimensions apart; between that and
+    the paper's n halves are tried. What is not "auto" is taken as given.
 
     >>> list_candidates((8,), 2, 4, latent_dim="auto", prior="gaussian-fixed-variance")
     [('gaussian-fixed-variance', 1), ('gaussian-fixed-variance', 2), \
@@ -96,7 +97,8 @@ def list_candidates(
             sizes: Sequence[int] = [largest]
         elif latent_dim == AUTO:
             told = min((n_environments - 1) // k, largest)
-            sizes = sorted({n for n in SIZES if n <= told} | {told, largest} - {0})
+            halves = {largest, largest // 2, largest // 4}
+            sizes = sorted(({n for n in SIZES if n <= told} | {told} | halves) - {0})
         else:
             sizes = [int(latent_dim)]
         found += [(name, n) for n in sizes]
@@ -116,11 +118,12 @@ def choose_latent(
     checkpoint: str | Path | None = None,
     verbose: bool = False,
 ) -> tuple[LatentChoice, LatentCovariateModel]:
-    """Fit every candidate; of those whose Z is told by every label, keep what explains x best.
+    """Fit every candidate; of those that explain held-out x well, keep one that data can tell.
 
-    The smallest n within `NEAR` nats of the best held-out ELBO is taken. If no candidate is
-    told within labels, those for which the paper's count of pairs holds are compared; the
-    sentence says so. The model returned is the fitted one.
+    Z must first have room for what varies, or the spurious part stays out of it: candidates far
+    from the best held-out ELBO are put aside (`NEAR`, `SHARE`). Of the others those whose Z is
+    told within every label come first, then those for which the paper's count of pairs holds;
+    the smallest n is taken. The sentence says which it was. The model returned is the fitted one.
     """
     settings = settings or FitSettings()
     shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
@@ -158,18 +161,16 @@ def _judge(model: LatentCovariateModel, negative_elbo: float) -> LatentCandidate
 
 
 def _pick(candidates: Sequence[LatentCandidate]) -> int:
-    everyone = range(len(candidates))
-    allowed = (
-        [i for i in everyone if candidates[i].labels_hold]
-        or [i for i in everyone if candidates[i].pairs_hold]
-        or list(everyone)
-    )
-    least = min(candidates[i].negative_elbo for i in allowed)
-    near = [i for i in allowed if candidates[i].negative_elbo <= least + NEAR]
-    return min(
-        near,
-        key=lambda i: (candidates[i].latent_dim, candidates[i].statistics),
-    )
+    losses = [candidate.negative_elbo for candidate in candidates]
+    least = min(losses)
+    limit = least + max(NEAR, SHARE * (max(losses) - least))
+    near = [i for i, loss in enumerate(losses) if loss <= limit]
+
+    def rank(i: int) -> tuple[bool, bool, int, int]:
+        taken = candidates[i]
+        return not taken.labels_hold, not taken.pairs_hold, taken.latent_dim, taken.statistics
+
+    return min(near, key=rank)
 
 
 def _explain(choice: LatentChoice, n_environments: int) -> str:
@@ -177,29 +178,36 @@ def _explain(choice: LatentChoice, n_environments: int) -> str:
         c for c in choice.candidates if (c.prior, c.latent_dim) == (choice.prior, choice.latent_dim)
     )
     what = f"n = {taken.latent_dim} with prior {taken.prior} (k = {taken.statistics})"
+    explains = f"−ELBO {taken.negative_elbo:.2f}"
     if taken.labels_hold:
         why = (
-            f"was chosen: its {n_environments} environments tell every direction of Z within "
-            f"every label (condition {taken.condition:.3g}), and of such candidates it explains "
-            f"held-out examples best (−ELBO {taken.negative_elbo:.2f})"
+            f"was chosen: it explains held-out examples as well as any ({explains}), and the "
+            f"{n_environments} environments tell every direction of Z within every label "
+            f"(condition {taken.condition:.3g})"
         )
     elif taken.pairs_hold:
         why = (
-            f"was chosen with reserve: {n_environments} environments do not tell Z within every "
-            "label, only the count of (label, environment) pairs suffices; then the data alone "
-            f"do not fix Z (−ELBO {taken.negative_elbo:.2f})"
+            f"was chosen with reserve: it explains held-out examples as well as any ({explains}), "
+            f"but {n_environments} environments do not tell its Z within every label, only the "
+            "count of (label, environment) pairs suffices; what the data leave open, the "
+            "smoothness of the network decides"
         )
     else:
         why = (
-            "was chosen for want of better: neither within labels nor over pairs do the "
-            f"environments tell its directions apart (−ELBO {taken.negative_elbo:.2f})"
+            f"was chosen for want of better: it explains held-out examples as well as any "
+            f"({explains}), but neither within labels nor over pairs do the {n_environments} "
+            "environments tell its directions apart"
         )
-    better = min(choice.candidates, key=lambda c: c.negative_elbo)
-    beside = ""
-    if better.negative_elbo < taken.negative_elbo - NEAR:
-        beside = (
-            f"; n = {better.latent_dim} with k = {better.statistics} would explain more (−ELBO "
-            f"{better.negative_elbo:.2f}), but needs "
-            f"{better.latent_dim * better.statistics + 1} well varied environments"
-        )
-    return f"{what} {why}{beside}."
+    return f"{what} {why}{_name_told(choice, taken)}."
+
+
+def _name_told(choice: LatentChoice, taken: LatentCandidate) -> str:
+    """What the environments could tell instead, and what it would cost."""
+    told = [candidate for candidate in choice.candidates if candidate.labels_hold]
+    if taken.labels_hold or not told:
+        return ""
+    best = min(told, key=lambda candidate: candidate.negative_elbo)
+    return (
+        f"; n = {best.latent_dim} with k = {best.statistics} would be told, but explains less "
+        f"(−ELBO {best.negative_elbo:.2f})"
+    )
