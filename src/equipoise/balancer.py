@@ -294,6 +294,11 @@ class CausalBalancer:
         for name in READINGS if self.score == "auto" else (self.score,):
             scores = log_scores(model, source, labels, environments, score=name)
             matches = self._match(scores, labels, environments)
+            if not matches.matched.any():
+                raise ValueError(
+                    f"caliper={self.caliper!r} and common_support={self.common_support!r} leave no "
+                    "example with a match: allow more"
+                )
             weights = balanced_frequencies(matches)
             after = _mean_difference(z, labels, environments, weights)
             readings.append(Reading(name, before, after))

@@ -8,6 +8,7 @@ import torch
 from equipoise.balance import (
     POOLED,
     Groups,
+    Matches,
     balanced_frequencies,
     diagnose_balance,
     keep_near_ties,
@@ -111,6 +112,21 @@ class TestDiagnosis:
         assert "background" in evened
         assert "background" not in still
         assert "shape" in still
+
+    @pytest.mark.filterwarnings("error")
+    def test_an_environment_that_trimming_leaves_nothing_of_is_no_obstacle(self, case):
+        z, scores, matches, groups, _ = case
+        cut = matches.indices.copy()
+        cut[groups.environments == 1] = -1
+        distances = np.where(cut < 0, np.inf, matches.distances)
+        trimmed = Matches(cut, distances, matches.metric)
+        found = diagnose_balance(z, scores, trimmed, groups)
+        assert found.weights[groups.environments == 1].sum() == 0
+        gone = found.worst.query("environment == 'rome' and kind == 'z'")
+        assert gone["smd_before"].min() > 0.5
+        assert gone["smd_after"].isna().all()
+        assert "oslo" in summarise_balance(found)
+        assert found.verdict.level == "removed"
 
     def test_examples_that_do_not_belong_together_are_refused(self, case):
         z, scores, matches, groups, _ = case

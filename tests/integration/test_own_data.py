@@ -219,6 +219,7 @@ class TestMistakes:
             ({}, ("--latent-dim", "atuo"), "Did you mean 'auto'?"),
             ({}, ("--latent-dim", 0), "latent_dim must be at least 1"),
             ({}, ("--n-matches", 5), "n_matches must be between 1 and"),
+            ({}, ("--caliper", 1e-300, "--quiet"), "leave no example with a match"),
         ],
     )
     def test_a_mistake_is_one_sentence_and_exit_code_2(
@@ -240,7 +241,8 @@ class TestMistakes:
         before = (output / "settings.json").read_text()
         result = run_balance(csv, output, "--steps", 7)
         assert result.exit_code == 2
-        assert "the result of other parameters (latent_dim, max_steps)" in " ".join(result.stderr.split())
+        said = " ".join(result.stderr.split())
+        assert "holds the result of other parameters (latent_dim, max_steps)" in said
         assert (output / "settings.json").read_text() == before
         (tmp_path / "thesis.txt").write_text("")
         result = run_balance(csv, tmp_path)

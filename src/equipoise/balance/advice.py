@@ -62,7 +62,7 @@ def advise_overlap(overlap: pd.DataFrame) -> list[str]:
         f"Labels {worst['first']} and {worst['second']} share only "
         f"{percent(worst.overlap_before)} of their scores in environment {worst.environment}"
         f"{more}: there is next to nothing to match them with. Collect examples there, or leave "
-        "the pair apart."
+        "those without a counterpart out of balanced batches (common_support=True)."
     ]
 
 

@@ -156,7 +156,9 @@ def find_worst_pairs(table: pd.DataFrame) -> pd.DataFrame:
     worst = grouped[["smd_before", "smd_after", *_SHAPE_COLUMNS]].max()
     means = grouped[["smd_before", "smd_after"]].mean().add_prefix("mean_")
     for when in ("before", "after"):
-        rows = table.loc[grouped[f"smd_{when}"].idxmax()]
+        # Where trimming left nothing, no pair differs; the first then stands for all.
+        sizes = table.assign(_size=table[f"smd_{when}"].fillna(-1.0))
+        rows = table.loc[sizes.groupby(keys, observed=True, sort=False)["_size"].idxmax()]
         names = rows["first"].astype(str) + " – " + rows["second"].astype(str)
         worst[f"pair_{when}"] = names.to_numpy()
     return worst.join(means).reset_index()

@@ -56,7 +56,8 @@ def standardized_differences(
 ) -> NDArray[np.float64]:
     """|Difference of label means| / SD of every feature, for all label pairs of every environment.
 
-    The denominator is the unweighted SD in the environment, before and after weighting alike.
+    The denominator is the unweighted SD in the environment, before and after weighting alike. A
+    label without weight in an environment has no pairs there.
     Gives [environments × label pairs, features].
     """
     weights = np.ones(len(labels)) if weights is None else weights
@@ -65,7 +66,7 @@ def standardized_differences(
         here = np.flatnonzero(environments == environment)
         x, w = features[here], weights[here]
         scale = np.maximum(x.std(axis=0), 1e-12)
-        present = np.unique(labels[here])
+        present = np.unique(labels[here][w > 0])  # trimming may leave nothing of a label
         member = labels[here] == present[:, None]  # [labels, N]
         means = (member * w) @ x / (member @ w)[:, None]
         first, second = np.triu_indices(len(present), k=1)

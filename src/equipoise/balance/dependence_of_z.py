@@ -104,7 +104,8 @@ def _differ_by_chance(use: pd.DataFrame) -> float:
     """Expected |SMD| of label means of nothing but noise, at the effective sizes there are."""
     found = []
     for _, part in use.groupby("environment", sort=False):
-        variance = 1.0 / part["effective_size"].to_numpy()
+        sizes = part["effective_size"].to_numpy()
+        variance = 1.0 / sizes[sizes > 0]
         first, second = np.triu_indices(len(variance), k=1)
         found.append(np.sqrt(2 / np.pi * (variance[first] + variance[second])))
     together = np.concatenate(found) if found else np.zeros(1)

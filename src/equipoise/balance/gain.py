@@ -61,14 +61,17 @@ def choose_gain_examples(n: int, seed: int) -> Ints:
     return generator.permutation(n)[:MAX_EXAMPLES]
 
 
-def estimate_gain(features: Tensor, labels: Ints, weights: Floats, *, seed: int = 0) -> Gain:
+def estimate_gain(features: Tensor, labels: Ints, weights: Floats, *, seed: int = 0) -> Gain | None:
     """Train the same small classifier with and without the weights, test both under them.
 
     `features` [N, d] are the examples themselves, one flat row each, in random order: one half
     is learned from, the other tested on. The dependence of the label on Z may be strong and yet
-    nothing be lost with it, where the label can be seen just as well otherwise.
+    nothing be lost with it, where the label can be seen just as well otherwise. None if so little
+    has any weight that a half has none.
     """
     half = len(labels) // 2
+    if not (weights[:half].any() and weights[half:].any()):
+        return None
     x = features.float()
     shift, scale = x[:half].mean(0), x[:half].std(0)
     x = (x - shift) / torch.where(scale > 1e-6, scale, 1.0) / np.sqrt(x.shape[1])

@@ -129,10 +129,11 @@ def _told_by_trees(columns: Floats, labels: Ints, weights: Floats, seed: int) ->
 
 def _test_guesses(cells: Cells, labels: Ints, weights: Floats) -> float:
     """Mean gain in log-likelihood of guesses by cell over guesses by overall shares."""
-    half, n_labels = len(labels) // 2, int(labels.max(initial=0)) + 1
-    if half < 20 or labels.min() == labels.max():
+    shown = np.flatnonzero(weights > 0)  # what trimming left out tells nothing
+    half, n_labels = len(shown) // 2, int(labels.max(initial=0)) + 1
+    if half < 20 or labels[shown].min() == labels[shown].max():
         return 0.0
-    halves = np.arange(half), np.arange(half, len(labels))
+    halves = shown[:half], shown[half:]
     gains = []
     for learn, test in (halves, halves[::-1]):
         mine, others, n_cells = cells(learn, test)

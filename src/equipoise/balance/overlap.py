@@ -95,7 +95,7 @@ def _propensity(log_scores: Floats, first: int, second: int) -> Floats:
 def _histogram(propensity: Floats, weights: Floats | None) -> Floats:
     bins = np.minimum((propensity * BINS).astype(np.int64), BINS - 1)
     counts = np.bincount(bins, weights, minlength=BINS)
-    return np.asarray(counts / counts.sum())
+    return np.asarray(counts / max(counts.sum(), 1e-300))  # all 0 where nothing is left
 
 
 def _inside(mine: Floats, others: Floats) -> float:
