@@ -43,7 +43,14 @@ def choose(monkeypatch) -> Callable[..., tuple[str, list[str]]]:
     monkeypatch.setattr(cost, "find_spec", lambda name: None)  # as without faiss
     scores = Scores.from_log(make_scores("flat", np.random.default_rng(0), ANCHORS, LABELS))
 
-    def run(n_anchors: int = ANCHORS, slow_looks: int = 0, *, blocked: float, kdtree: float):
+    def run(
+        n_anchors: int = ANCHORS,
+        slow_looks: int = 0,
+        n_in_all: int | None = None,
+        *,
+        blocked: float,
+        kdtree: float,
+    ):
         tried = []
 
         def make_blocks(metric, candidates):
@@ -56,13 +63,18 @@ def choose(monkeypatch) -> Callable[..., tuple[str, list[str]]]:
 
         candidates, anchors = scores.take(slice(0, CANDIDATES)), scores.take(slice(0, n_anchors))
         makers = {"blocked": make_blocks, "kdtree": make_tree}
-        return cost.cheapest(L1, candidates, anchors, 1, makers), tried
+        return cost.cheapest(L1, candidates, anchors, 1, makers, n_in_all), tried
 
     return run
 
 
 def test_a_short_search_is_not_worth_a_trial(choose):
     assert choose(n_anchors=500, blocked=1.0, kdtree=0.0) == ("blocked", [])
+
+
+def test_the_first_few_of_many_anchors_choose_for_all(choose):
+    few = choose(n_anchors=500, n_in_all=ANCHORS, blocked=PREDICTED, kdtree=0.3 * PREDICTED)
+    assert few == ("kdtree", ["kdtree"])
 
 
 def test_a_tree_that_is_clearly_fast_is_taken_without_trying_the_others(choose):

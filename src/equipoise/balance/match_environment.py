@@ -119,7 +119,7 @@ class Environment:
             part = slice(start, min(mine.stop, start + step))
             stratum = Stratum(self.search, self.read(part))
             for some, places in self._parts(anchors):
-                found = stratum.nearest(self.read(places), k, self._equals(places))
+                found = stratum.nearest(self.read(places), k, self._equals(places), len(anchors))
                 if step < count:
                     before = Nearest(result.distances[some], result.positions[some])
                     found = before.merge(found, start - mine.start)

@@ -118,22 +118,29 @@ class Stratum:
             raise ValueError("this stratum has not been searched")
         return self._engine
 
-    def nearest(self, anchors: Scores, k: int, distinct: Distinct | None = None) -> Nearest:
+    def nearest(
+        self,
+        anchors: Scores,
+        k: int,
+        distinct: Distinct | None = None,
+        n_anchors: int | None = None,
+    ) -> Nearest:
         """The k nearest candidates of each anchor by (distance, position).
 
-        `distinct` tells equal anchors apart from others, if the caller knows.
+        `distinct` tells equal anchors apart from others, if the caller knows, and `n_anchors`
+        how many will ask in all.
         """
         if distinct is None:
             distinct = Distinct.of(self._search.metric.key(anchors))
         if not distinct.all_differ:
-            found = self._nearest(anchors.take(distinct.first), k)
+            found = self._nearest(anchors.take(distinct.first), k, n_anchors)
             return Nearest(found.distances[distinct.inverse], found.positions[distinct.inverse])
-        return self._nearest(anchors, k)
+        return self._nearest(anchors, k, n_anchors)
 
-    def _nearest(self, anchors: Scores, k: int) -> Nearest:
+    def _nearest(self, anchors: Scores, k: int, n_anchors: int | None) -> Nearest:
         rows = min(k, len(self._distinct))
         if self._engine is None:
-            self._engine = self._search.engine_for(self._candidates, anchors, rows)
+            self._engine = self._search.engine_for(self._candidates, anchors, rows, n_anchors)
         found = self._engine.nearest(anchors, rows)
         return _pad(found, k) if self._distinct.all_differ else self._expand(found, k)
 

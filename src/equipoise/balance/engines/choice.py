@@ -66,13 +66,20 @@ class Search:
                 f"a device computes blocks: engine must be 'auto' or 'blocked', not {self.engine!r}"
             )
 
-    def engine_for(self, candidates: Scores, anchors: Scores, k: int) -> Engine:
-        """Build the engine over the candidates, choosing it by these anchors if need be."""
+    def engine_for(
+        self, candidates: Scores, anchors: Scores, k: int, n_anchors: int | None = None
+    ) -> Engine:
+        """Build the engine over the candidates, choosing it by these anchors if need be.
+
+        They may be the first of `n_anchors` that will be searched.
+        """
         name = self.engine if self.device is None else "blocked"
         if name == "auto":
             size = len(candidates).bit_length()
             if size not in self.chosen:
-                self.chosen[size] = cheapest(self.metric, candidates, anchors, k, dict(ENGINES))
+                self.chosen[size] = cheapest(
+                    self.metric, candidates, anchors, k, dict(ENGINES), n_anchors
+                )
             name = self.chosen[size]
         return self._build(name, candidates)
 

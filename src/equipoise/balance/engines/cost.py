@@ -67,24 +67,33 @@ def rivals(metric: Metric, n_labels: int, n_candidates: int) -> list[str]:
 
 
 def cheapest(
-    metric: Metric, candidates: Scores, anchors: Scores, k: int, makers: dict[str, Maker]
+    metric: Metric,
+    candidates: Scores,
+    anchors: Scores,
+    k: int,
+    makers: dict[str, Maker],
+    n_anchors: int | None = None,
 ) -> str:
-    """The engine that should search these anchors soonest, its preparation included."""
+    """The engine that should search these anchors soonest, its preparation included.
+
+    If they are the first of more to come, `n_anchors` says how many there are in all.
+    """
     n_candidates, n_labels = candidates.log.shape
+    n_anchors = n_anchors or len(anchors)
     if n_labels == 2:
         return "line" if n_candidates >= 32 else "direct"
     predicted = blocked_seconds(metric, n_labels, n_candidates)
-    if predicted * len(anchors) < _WORTH_A_LOOK:
+    if predicted * n_anchors < _WORTH_A_LOOK:
         return "blocked"
     names = rivals(metric, n_labels, n_candidates)
     if not names:
         return "blocked"
     trials = {
-        name: _Trial(name, makers[name], metric, candidates, anchors, k)
+        name: _Trial(name, makers[name], metric, candidates, anchors, k, n_anchors)
         for name in ["blocked", *names]
     }
     if "kdtree" in names and "cells" not in names:  # a short search: looking at all costs too much
-        blocks = predicted * len(anchors)
+        blocks = predicted * n_anchors
         trials["kdtree"].run(blocks)
         if trials["kdtree"].seconds < _CLEARLY * blocks:
             return "kdtree"
@@ -107,12 +116,19 @@ class _Trial:
     """
 
     def __init__(
-        self, name: str, maker: Maker, metric: Metric, candidates: Scores, anchors: Scores, k: int
+        self,
+        name: str,
+        maker: Maker,
+        metric: Metric,
+        candidates: Scores,
+        anchors: Scores,
+        k: int,
+        n_anchors: int,
     ) -> None:
         self.name = name
         self.seconds = np.inf
         self._maker, self._metric, self._candidates = maker, metric, candidates
-        self._anchors, self._k = anchors, k
+        self._anchors, self._k, self._n_anchors = anchors, k, n_anchors
         self._predicted = blocked_seconds(metric, *candidates.log.shape[::-1])
 
     def run(self, give_up: float) -> None:
@@ -139,7 +155,7 @@ class _Trial:
     def _look(self, part: slice) -> None:
         each = _per_anchor(self._engine, self._sample.take(part), self._k)
         scale = _OPTIMISM if self.name == "cells" else 1.0
-        self.seconds = self._built + scale * each * len(self._anchors)
+        self.seconds = self._built + scale * each * self._n_anchors
 
 
 def _per_anchor(engine: _Engine, anchors: Scores, k: int) -> float:
