@@ -90,6 +90,12 @@ def test_an_automatic_choice_of_latent_size_is_shown_with_its_reason(tmp_path, t
     assert "How its size was chosen" not in table_page  # which was given no "auto"
 
 
+def test_the_page_tells_what_each_label_tells_by_itself(table_page):
+    # Two environments tell one direction within a label; the paper's n has four.
+    card = table_page.split("labels told by their own environments")[1].split("</div>")[0]
+    assert "<dd>0<small>of 3; 5 environments needed, at most 2 seen</small>" in card
+
+
 def test_pictures_are_inside_the_page(picture_page):
     assert picture_page.count("data:image/png;base64,") > 50
 

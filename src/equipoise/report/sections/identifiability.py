@@ -24,7 +24,12 @@ def make_identifiability(study: Study, diagnostics: BalanceDiagnostics) -> Secti
         ),
         ("rank of L", f"{found.rank}", f"of {needed}"),
         ("condition of L", write_number(found.condition), "1 is best; above 1,000 is fragile"),
-        ("Theorem 3.3", "holds" if found.holds else "does not hold", None),
+        (
+            "condition (3) of Theorem 3.3",
+            "holds" if found.holds else "does not hold",
+            "counting pairs, as the paper does",
+        ),
+        _tell_labels(study),
     ]
     cards = [
         element("div", element("dt", name), element("dd", value, note and element("small", note)))
@@ -35,7 +40,9 @@ def make_identifiability(study: Study, diagnostics: BalanceDiagnostics) -> Secti
         "Can Z be told apart?",
         "Z is found by how its link with the label changes between environments. For that, the "
         "prior's parameters over (label, environment) pairs must span as many directions as Z "
-        "has: the matrix L of their differences must have full rank.",
+        "has: the matrix L of their differences must have full rank. Pairs of other labels help "
+        "only as far as all labels share one network; without that, every label's own "
+        "environments must span all directions.",
         join(
             [
                 element("dl", join(cards), class_="figures"),
@@ -46,6 +53,15 @@ def make_identifiability(study: Study, diagnostics: BalanceDiagnostics) -> Secti
             ]
         ),
     )
+
+
+def _tell_labels(study: Study) -> tuple[str, str, str]:
+    """For how many labels their own environments suffice; a card."""
+    within = study.balancer.latent_model_.identifiability_within_labels()
+    told = sum(found.holds for found in within)
+    best = max(found.pairs_available for found in within)
+    note = f"of {len(within)}; {within[0].pairs_needed} environments needed, at most {best} seen"
+    return "labels told by their own environments", f"{told}", note
 
 
 def _list_strengths(diagnostics: BalanceDiagnostics) -> Html | None:
