@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,14 +39,28 @@ class Outcome:
     def show(self, console: Console) -> None:
         """Print the tables and the sentence."""
         for title, table in self.tables.items():
-            shown = Table(title=title, title_justify="left")
-            for column in table.columns:
-                number = pd.api.types.is_numeric_dtype(table[column])
-                shown.add_column(str(column), justify="right" if number else "left")
-            for row in table.itertuples(index=False):
-                shown.add_row(*(show_value(value) for value in row))
-            console.print(shown)
+            console.print(f"[bold]{title}[/bold]", highlight=False)
+            for part in _fit_columns(table, console.width):
+                console.print(part)
         console.print(self.sentence, markup=False, highlight=False)
+
+
+def _fit_columns(table: pd.DataFrame, width: int) -> Iterator[Table]:
+    """The table in as many parts as the terminal needs; the first column stands in each."""
+    cells = {str(name): [show_value(value) for value in table[name]] for name in table.columns}
+    wide = {name: 3 + max(map(len, [name, *values])) for name, values in cells.items()}
+    first, *others = cells
+    while others:
+        taken = [first, others.pop(0)]
+        while others and sum(wide[name] for name in [*taken, others[0]]) < width:
+            taken.append(others.pop(0))
+        part = Table()
+        for name in taken:
+            number = pd.api.types.is_numeric_dtype(table[name])
+            part.add_column(name, justify="right" if number else "left")
+        for row in zip(*(cells[name] for name in taken), strict=True):
+            part.add_row(*row)
+        yield part
 
 
 def show_value(value: object) -> str:
