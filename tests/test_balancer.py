@@ -7,7 +7,12 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from equipoise import CausalBalancer
-from equipoise.balance import cross_table, mutual_information, same_covariate_rate
+from equipoise.balance import (
+    balanced_frequencies,
+    cross_table,
+    mutual_information,
+    same_covariate_rate,
+)
 from equipoise.data import split_environments
 from tests.conftest import make_spurious
 
@@ -346,3 +351,12 @@ class TestLooking:
         table = balancer.balance_table(known={"colour": data.covariate})
         assert set(table["first"]) == {"ant", "bee"}
         assert {"a", "f", "colour = 1"} <= set(table["covariate"])
+
+
+def test_resampling_leaves_out_what_batches_leave_out():
+    data = make_spurious(n=600, n_labels=2)
+    balancer = CausalBalancer(hidden=(8,), max_steps=30, common_support=0.2, random_state=0)
+    balancer.fit_resample(data)
+    weights = balanced_frequencies(balancer.matches_)
+    assert 0 < (weights > 0).sum() < 600
+    assert set(balancer.sample_indices_) <= set(np.flatnonzero(weights > 0))

@@ -295,14 +295,16 @@ class CausalBalancer:
             scores = log_scores(model, source, labels, environments, score=name)
             matches = self._match(scores, labels, environments)
             if not matches.matched.any():
-                raise ValueError(
-                    f"caliper={self.caliper!r} and common_support={self.common_support!r} leave no "
-                    "example with a match: allow more"
-                )
+                continue
             weights = balanced_frequencies(matches)
             after = _mean_difference(z, labels, environments, weights)
             readings.append(Reading(name, before, after))
             found.append((name, scores, matches))
+        if not found:
+            raise ValueError(
+                f"caliper={self.caliper!r} and common_support={self.common_support!r} leave no "
+                "example with a match: allow more"
+            )
         best = int(np.argmin([reading.after for reading in readings]))
         return found[best], tuple(readings)
 
@@ -349,11 +351,12 @@ class CausalBalancer:
     ) -> tuple[Any, NDArray]:
         """Fit, then return X and y with every example once as anchor, followed by its matches.
 
-        `sample_indices_` names the rows taken, so `environments[sample_indices_]` goes along.
+        Examples without any match are left out, as in batches. `sample_indices_` names the rows
+        taken, so `environments[sample_indices_]` goes along.
         """
         self.fit(X, y, environments)
         sampler = self.batch_sampler(anchors_per_environment=1)
-        anchors = np.arange(len(self._labels))
+        anchors = np.flatnonzero(self.matches_.matched)
         generator = np.random.default_rng(self.random_state)
         groups = sampler.draw_groups(anchors, generator).ravel()
         self.sample_indices_ = groups[groups >= 0]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.balance import (
     BalancedBatchSampler,
+    LazyMatches,
     Matches,
     keep_near_ties,
     match_covariate,
@@ -301,3 +302,22 @@ def test_nothing_to_match_is_an_error_that_says_what_to_do():
     none = Matches(np.full((2, 2, 1), -1), np.full((2, 2, 1), np.inf), "kl")
     with pytest.raises(ValueError, match="widen the caliper"):
         BalancedBatchSampler([0, 1], [0, 0], none, anchors_per_environment=2, n_matches=1)
+
+
+def test_lazy_matches_beyond_the_caliper_leave_their_anchor_out_too():
+    scores = np.log([[0.5, 0.5], [0.5, 0.5], [0.99, 0.01], [0.5, 0.5]])
+    labels, environments = np.array([0, 1, 0, 1]), np.zeros(4, dtype=np.int64)
+    lazy = LazyMatches(scores, labels, environments, caliper=0.01)
+    sampler = BalancedBatchSampler(
+        labels, environments, lazy, anchors_per_environment=4, n_matches=1
+    )
+    (batch,) = sampler
+    assert 2 not in batch
+    assert Counter(labels[batch]) == {0: 3, 1: 3}
+    assert sampler.skipped_matches == 1
+    nothing = LazyMatches(scores[2:], labels[2:], environments[2:], caliper=0.0)
+    alone = BalancedBatchSampler(
+        labels[2:], environments[2:], nothing, anchors_per_environment=2, n_matches=1
+    )
+    with pytest.raises(ValueError, match="within the caliper"):
+        next(iter(alone))

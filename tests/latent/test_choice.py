@@ -56,9 +56,13 @@ def test_z_must_have_room_for_what_varies_even_if_environments_tell_less():
 def test_of_those_that_explain_as_much_one_that_labels_tell_is_taken():
     rows = [candidate(n=2, elbo=8.0, labels=False), candidate(K2, n=3, elbo=8.05)]
     assert _pick(rows) == 1
-    far = candidate(n=1, elbo=18.0)
-    assert _pick([*rows[:1], candidate(K2, n=3, elbo=8.9), far]) == 1  # a tenth of the range
-    assert _pick([*rows[:1], candidate(K2, n=3, elbo=9.1), far]) == 0
+    assert _pick([*rows[:1], candidate(K2, n=3, elbo=8.15), candidate(elbo=5000.0)]) == 0
+
+
+def test_a_fit_that_failed_is_put_aside():
+    assert _pick([candidate(elbo=np.nan), candidate(n=2, elbo=3.0)]) == 1
+    with pytest.raises(ValueError, match="no candidate"):
+        _pick([candidate(elbo=np.nan)])
 
 
 def test_a_dimension_that_gains_nothing_is_not_taken():

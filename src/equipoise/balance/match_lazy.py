@@ -140,7 +140,7 @@ class LazyMatches:
     def matched(self) -> BoolArray:
         """Which examples [N] have any match, as far as is known without searching.
 
-        Beyond a caliper there may be none after all: then an anchor comes without its matches.
+        Beyond a caliper there may be none after all: then a batch leaves its anchor out.
         """
         n_labels = self._source.shape[1]
         present = (np.diff(self._starts) > 0).reshape(-1, n_labels).sum(axis=1)

@@ -40,12 +40,12 @@ def common_support(
 
 def check_support(rule: bool | float | None) -> float | None:
     """None for the min–max rule, or the least probability that every label must have."""
-    if rule is None or isinstance(rule, bool):
+    if rule is None or isinstance(rule, bool | np.bool_) or rule == 0:
         return None
-    if not 0.0 < rule < 0.5:
+    if isinstance(rule, str) or not 0.0 < rule < 0.5:
         raise ValueError(
-            f"the least probability of common support must lie between 0 and 0.5, got {rule}: "
-            "0.1 is usual for two labels, less for more"
+            f"common_support must be True, False or a least probability between 0 and 0.5, got "
+            f"{rule!r}: 0.1 is usual for two labels, less for more"
         )
     return float(rule)
 

@@ -221,13 +221,22 @@ class BalancedBatchSampler(Sampler[list[int]]):
         for anchors in plan:
             anchors = anchors[position * size : (position + 1) * size]
             # Drawn for all ranks, so that all draw alike; then each keeps its share.
-            groups = self.draw_groups(anchors, generator)[share]
+            groups = self._leave_out_lonely(self.draw_groups(anchors, generator))[share]
             order = generator.permutation(size * (self.n_matches + 1))
             order = order[order < groups.size]
             chosen = groups.ravel()[order]
             batch.append(chosen[chosen >= 0])
-            self.skipped_matches += int((chosen < 0).sum())
+            self.skipped_matches += int((groups[:, 1:] < 0).sum())
         return np.concatenate(batch)
+
+    def _leave_out_lonely(self, groups: Ints) -> Ints:
+        """Anchors [B, 1 + a] that a caliper left alone after all; lazy matches tell only now."""
+        if self.degree_of_balancing < 1.0:
+            return groups
+        alone = np.asarray((groups[:, 1:] < 0).all(axis=1))
+        if alone.all():
+            raise ValueError("no anchor of this batch has a match within the caliper: widen it")
+        return np.where(alone[:, None], -1, groups)
 
     def draw_groups(self, anchors: Ints, generator: np.random.Generator) -> Ints:
         """Anchors [B] with their matches: [B, 1 + a], −1 where a match was skipped."""

@@ -21,7 +21,6 @@ Ints = NDArray[np.int64]
 AUTO = "auto"
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NEAR = 0.1  # nats of held-out ELBO that are not worth another dimension
-SHARE = 0.1  # nor is this share of what lies between the best and the worst candidate
 LARGEST_CONDITION = 100.0  # of a label's L: beyond, some direction hardly varies
 
 
@@ -121,7 +120,7 @@ def choose_latent(
     """Fit every candidate; of those that explain held-out x well, keep one that data can tell.
 
     Z must first have room for what varies, or the spurious part stays out of it: candidates far
-    from the best held-out ELBO are put aside (`NEAR`, `SHARE`). Of the others those whose Z is
+    from the best held-out ELBO are put aside (`NEAR`). Of the others those whose Z is
     told within every label come first, then those for which the paper's count of pairs holds;
     the smallest n is taken. The sentence says which it was. The model returned is the fitted one.
     """
@@ -161,10 +160,10 @@ def _judge(model: LatentCovariateModel, negative_elbo: float) -> LatentCandidate
 
 
 def _pick(candidates: Sequence[LatentCandidate]) -> int:
-    losses = [candidate.negative_elbo for candidate in candidates]
-    least = min(losses)
-    limit = least + max(NEAR, SHARE * (max(losses) - least))
-    near = [i for i, loss in enumerate(losses) if loss <= limit]
+    losses = np.array([candidate.negative_elbo for candidate in candidates])
+    if not np.isfinite(losses).any():
+        raise ValueError("no candidate could be fitted: every held-out ELBO is infinite or NaN")
+    near = np.flatnonzero(losses <= np.nanmin(losses) + NEAR).tolist()
 
     def rank(i: int) -> tuple[bool, bool, int, int]:
         taken = candidates[i]
@@ -178,25 +177,23 @@ def _explain(choice: LatentChoice, n_environments: int) -> str:
         c for c in choice.candidates if (c.prior, c.latent_dim) == (choice.prior, choice.latent_dim)
     )
     what = f"n = {taken.latent_dim} with prior {taken.prior} (k = {taken.statistics})"
-    explains = f"−ELBO {taken.negative_elbo:.2f}"
+    near = f"within {NEAR:g} nats of the best (−ELBO {taken.negative_elbo:.2f})"
+    explains = f"it explains held-out examples {near}"
     if taken.labels_hold:
         why = (
-            f"was chosen: it explains held-out examples as well as any ({explains}), and the "
-            f"{n_environments} environments tell every direction of Z within every label "
-            f"(condition {taken.condition:.3g})"
+            f"was chosen: {explains}, and the {n_environments} environments tell every direction "
+            f"of Z within every label (condition {taken.condition:.3g})"
         )
     elif taken.pairs_hold:
         why = (
-            f"was chosen with reserve: it explains held-out examples as well as any ({explains}), "
-            f"but {n_environments} environments do not tell its Z within every label, only the "
-            "count of (label, environment) pairs suffices; what the data leave open, the "
-            "smoothness of the network decides"
+            f"was chosen with reserve: {explains}, but {n_environments} environments do not tell "
+            "its Z within every label, only the count of (label, environment) pairs suffices; "
+            "what the data leave open, the smoothness of the network decides"
         )
     else:
         why = (
-            f"was chosen for want of better: it explains held-out examples as well as any "
-            f"({explains}), but neither within labels nor over pairs do the {n_environments} "
-            "environments tell its directions apart"
+            f"was chosen for want of better: {explains}, but neither within labels nor over pairs "
+            f"do the {n_environments} environments tell its directions apart"
         )
     return f"{what} {why}{_name_told(choice, taken)}."
 
