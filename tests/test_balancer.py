@@ -312,6 +312,16 @@ class TestLooking:
         np.testing.assert_allclose(seen.weights, fitted.balanced_weights(further))
         assert seen.verdict.level == "removed"
 
+    def test_further_examples_without_a_match_are_refused_in_words_and_weigh_nothing(self):
+        data = make_spurious(n=900, n_labels=2)
+        balancer = CausalBalancer(hidden=(16,), max_steps=60, common_support=0.1).fit(data)
+        lonely = data.subset(np.flatnonzero(~balancer.matches_.matched))
+        assert len(lonely) > 100
+        with pytest.raises(ValueError, match=r"common_support=0\.1 leave no example with a match"):
+            balancer.diagnose(lonely)
+        with pytest.warns(UserWarning, match="all weights are 0.*common_support"):
+            assert not balancer.balanced_weights(lonely).any()
+
     def test_further_examples_of_one_environment_are_enough(self, fitted):
         further = make_spurious(n=900, n_labels=3, seed=9)
         some = further.subset(np.flatnonzero(further.environments == 1))
@@ -355,7 +365,7 @@ class TestLooking:
 
 def test_resampling_leaves_out_what_batches_leave_out():
     data = make_spurious(n=600, n_labels=2)
-    balancer = CausalBalancer(hidden=(8,), max_steps=30, common_support=0.2, random_state=0)
+    balancer = CausalBalancer(hidden=(8,), max_steps=30, caliper=1e-5, random_state=0)
     balancer.fit_resample(data)
     weights = balanced_frequencies(balancer.matches_)
     assert 0 < (weights > 0).sum() < 600
