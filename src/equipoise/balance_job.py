@@ -155,7 +155,8 @@ def _fit(balancer: CausalBalancer, training: EnvironmentDataset, output: Path) -
         return CausalBalancer.load(path)
     balancer.fit(training, checkpoint=checkpoint)
     balancer.save(path)
-    checkpoint.unlink(missing_ok=True)
+    for each in output.glob(f"{CHECKPOINT}*"):  # one for each candidate of an 'auto' choice
+        each.unlink()
     return balancer
 
 

@@ -144,6 +144,12 @@ def test_an_interrupted_command_goes_on_and_ends_with_the_same_bits(csv, tmp_pat
     assert not (tmp_path / "cut" / "fit.safetensors").exists()
 
 
+def test_no_checkpoint_of_any_candidate_stays_behind(csv, tmp_path):
+    options = ("--latent-dim", "auto", "--steps", 5, "--no-report", "--quiet")
+    assert run_balance(csv, tmp_path / "out", *options).exit_code == 0
+    assert not list((tmp_path / "out").glob("fit*"))
+
+
 def test_an_environment_left_out_is_never_looked_at(patients, csv, tmp_path):
     options = ("--leave-out", "west", "--steps", 20, "--no-report", "--quiet")
     assert run_balance(csv, tmp_path / "out", *options).exit_code == 0
