@@ -313,14 +313,13 @@ class TestLooking:
         assert seen.verdict.level == "removed"
 
     def test_further_examples_without_a_match_are_refused_in_words_and_weigh_nothing(self):
-        data = make_spurious(n=900, n_labels=2)
-        balancer = CausalBalancer(hidden=(16,), max_steps=60, common_support=0.1).fit(data)
-        lonely = data.subset(np.flatnonzero(~balancer.matches_.matched))
-        assert len(lonely) > 100
-        with pytest.raises(ValueError, match=r"common_support=0\.1 leave no example with a match"):
-            balancer.diagnose(lonely)
-        with pytest.warns(UserWarning, match="all weights are 0.*common_support"):
-            assert not balancer.balanced_weights(lonely).any()
+        balancer = CausalBalancer(**SETTINGS).fit(make_spurious(n=900, n_labels=2))
+        further = make_spurious(n=100, n_labels=2, seed=9)
+        balancer.set_params(common_support=0.45)
+        with pytest.raises(ValueError, match=r"common_support=0\.45 leave no example with a match"):
+            balancer.diagnose(further)
+        with pytest.warns(UserWarning, match=r"all weights are 0.*common_support"):
+            assert not balancer.balanced_weights(further).any()
 
     def test_further_examples_of_one_environment_are_enough(self, fitted):
         further = make_spurious(n=900, n_labels=3, seed=9)

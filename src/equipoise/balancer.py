@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from numbers import Integral
@@ -301,10 +302,7 @@ class CausalBalancer:
             readings.append(Reading(name, before, after))
             found.append((name, scores, matches))
         if not found:
-            raise ValueError(
-                f"caliper={self.caliper!r} and common_support={self.common_support!r} leave no "
-                "example with a match: allow more"
-            )
+            raise ValueError(self._tell_unmatched())
         best = int(np.argmin([reading.after for reading in readings]))
         return found[best], tuple(readings)
 
@@ -389,7 +387,16 @@ class CausalBalancer:
         self._check_fitted()
         source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
         scores = log_scores(self.latent_model_, source, labels, sites, score=self.score_)
-        return balanced_frequencies(self._match(scores, labels, sites))
+        weights = balanced_frequencies(self._match(scores, labels, sites))
+        if len(weights) and not weights.any():
+            warnings.warn(f"all weights are 0: {self._tell_unmatched()}", stacklevel=2)
+        return weights
+
+    def _tell_unmatched(self) -> str:
+        return (
+            f"caliper={self.caliper!r} and common_support={self.common_support!r} leave no "
+            "example with a match: allow more, or give environments with several labels"
+        )
 
     def _encode_further(
         self, source: Source, y: ArrayLike, environments: ArrayLike
@@ -528,6 +535,8 @@ class CausalBalancer:
         known = self._are_fitted(labels, sites, scores)
         scores = self.log_scores_ if known else scores
         matches = self.matches_ if known else self._match(scores, labels, sites)
+        if not matches.matched.any():
+            raise ValueError(self._tell_unmatched())
         if known and hasattr(self, "z_"):
             z = self.z_
         else:

@@ -128,6 +128,14 @@ class TestDiagnosis:
         assert "oslo" in summarise_balance(found)
         assert found.verdict.level == "removed"
 
+    def test_matches_that_leave_nothing_are_refused_in_words(self, case):
+        z, scores, matches, groups, _ = case
+        nothing = Matches(
+            np.full_like(matches.indices, -1), np.full_like(matches.distances, np.inf), "kl"
+        )
+        with pytest.raises(ValueError, match="no example has a match"):
+            diagnose_balance(z, scores, nothing, groups)
+
     def test_examples_that_do_not_belong_together_are_refused(self, case):
         z, scores, matches, groups, _ = case
         with pytest.raises(ValueError, match="must be of the same examples"):

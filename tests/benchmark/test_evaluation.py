@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from equipoise.algorithms import ERM
@@ -61,3 +62,15 @@ def test_a_label_the_balancer_never_saw_weighs_nothing():
     torch.nn.init.constant_(algorithm.classifier.weight, 0.0)
     algorithm.classifier.bias.data = torch.tensor([0.0, 0.0, 9.0])  # always the unseen label
     assert Evaluator(data, balancer=balancer).evaluate(algorithm).balanced == 0.0
+
+
+def test_held_out_examples_without_any_match_are_no_ground_to_select_by():
+    """All weights may be 0 under a caliper; a mean over nothing would be NaN."""
+    data = split_for_run(make_settings(), make_data(n=300))
+    balancer = fit_balancer(make_settings(), data)
+    balancer.common_support = 0.33  # nothing is as undecided as that between three labels
+    with (
+        pytest.warns(UserWarning, match="all weights are 0"),
+        pytest.raises(ValueError, match=r"none of the .* held-out examples .* has a match"),
+    ):
+        Evaluator(data, balancer=balancer)

@@ -1,6 +1,7 @@
 import pytest
 
 from equipoise.benchmark import SELECTIONS, Record
+from equipoise.benchmark.trials import FinishedRun, Trial
 
 
 def record(step, validation, balanced, ood=0.0):
@@ -23,6 +24,27 @@ def test_no_rule_but_the_oracle_looks_at_the_test_environment(rule):
         record(r.step, r.validation_accuracy, r.balanced_validation_accuracy, 0.9) for r in RECORDS
     ]
     assert SELECTIONS[rule]().select(changed).step == SELECTIONS[rule]().select(RECORDS).step
+
+
+@pytest.mark.parametrize("missing", [float("nan"), None])
+def test_a_balanced_accuracy_that_is_not_known_is_never_chosen(missing):
+    some = [record(10, 0.6, missing), *RECORDS[1:]]
+    assert SELECTIONS["balanced"]().select(some).step == 30
+    none = [record(r.step, r.validation_accuracy, missing) for r in RECORDS]
+    with pytest.raises(ValueError, match="no record has a balanced validation accuracy"):
+        SELECTIONS["balanced"]().select(none)
+    run = FinishedRun(
+        dataset="tiny",
+        algorithm="ERM",
+        sampling="random",
+        test_environment="south",
+        validation_environment=None,
+        seed=0,
+        hyperparameters={},
+        records=tuple(none),
+    )
+    assert SELECTIONS["balanced"]().judge(Trial(run)) is None
+    assert SELECTIONS["train-domain"]().judge(Trial(run)).score == 0.8
 
 
 def test_every_rule_says_in_a_line_what_it_is():

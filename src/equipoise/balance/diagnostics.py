@@ -134,6 +134,11 @@ def diagnose_balance(
             f"z, log_scores, matches and groups must be of the same examples, but have {len(z)}, "
             f"{len(log_scores)}, {len(matches)} and {n}"
         )
+    if not matches.matched.any():
+        raise ValueError(
+            "no example has a match of another label, so there is nothing to compare: widen the "
+            "caliper or the common support, or give environments with several labels"
+        )
     a = m - 1 if n_matches is None else n_matches
     weights = balanced_frequencies(matches, a)
     scores = np.exp(log_scores)

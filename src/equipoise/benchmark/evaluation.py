@@ -93,11 +93,23 @@ def _take_some(rows: Ints, at_most: int | None, seed: list[int]) -> Ints:
 
 
 def _balanced_weights(data: RunData, balancer: CausalBalancer) -> dict[int, Floats]:
-    """Weights of the held-out parts; a label that the balancer never saw weighs nothing."""
+    """Weights of the held-out parts; a label that the balancer never saw weighs nothing.
+
+    Where nothing at all has a weight there is no accuracy to select by, and it is said at once,
+    not after the training.
+    """
     known = np.flatnonzero(np.isin(data.held_out.labels, balancer.classes_))
     weights = np.zeros(len(data.held_out))
     weights[known] = balancer.balanced_weights(data.held_out.subset(known))
     by_environment = {
         e: weights[data.held_out.environments == e] for e in data.training_environments
     }
-    return {e: w for e, w in by_environment.items() if w.sum() > 0}
+    found = {e: w for e, w in by_environment.items() if w.sum() > 0}
+    if not found:
+        raise ValueError(
+            f"none of the {len(data.held_out):,} held-out examples of the training environments "
+            "has a match, so there is no balanced validation accuracy: loosen the balancer's "
+            "common_support or caliper, hold out more examples, or leave the selection rule "
+            "'balanced' out of the selections"
+        )
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -29,7 +30,10 @@ class CheckpointSelection(Selection):
         """What a search over hyperparameters makes largest; None where the rule has no data."""
 
     def judge(self, trial: Trial) -> Judgement | None:
-        record = self.select(trial.run.records)
+        records = [record for record in trial.run.records if _is_number(self.score(record))]
+        if not records:
+            return None
+        record = self.select(records)
         score = self.score(record)
         return None if score is None else Judgement(record, score)
 
@@ -48,7 +52,13 @@ class BalancedSelection(CheckpointSelection):
     """The same, weighted so that nothing is spurious; needs a fitted balancer, no test data."""
 
     def select(self, records: Sequence[Record]) -> Record:
-        return max(records, key=lambda record: record.balanced_validation_accuracy or 0.0)
+        usable = [record for record in records if _is_number(self.score(record))]
+        if not usable:
+            raise ValueError(
+                "no record has a balanced validation accuracy to select by: the run needs a "
+                "balancer that leaves some held-out example a match"
+            )
+        return max(usable, key=lambda record: record.balanced_validation_accuracy or 0.0)
 
     def score(self, record: Record) -> float | None:
         return record.balanced_validation_accuracy
@@ -84,6 +94,10 @@ class LeaveOneDomainOutSelection(Selection):
             if all(record.step in curve for curve in curves)
         ]
         return max(judged, key=lambda each: each.score) if judged else None
+
+
+def _is_number(score: float | None) -> bool:
+    return score is not None and not math.isnan(score)
 
 
 def _accuracy_on(environment: str, run: FinishedRun) -> dict[int, float]:
