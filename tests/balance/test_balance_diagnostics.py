@@ -1,5 +1,7 @@
 """The diagnosis finds what was planted, says so in words, and does not see what is not there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,9 +20,11 @@ from equipoise.balance import (
 )
 from equipoise.balance.balance_curves import draw_anchors, trace_calipers, trace_numbers
 from equipoise.balance.dependence_of_z import Dependence
+from equipoise.balance.findings import tell_after, tell_gain, tell_strength
 from equipoise.balance.gain import Gain, estimate_gain
 from equipoise.balance.information import estimate_information, tabulate_information
 from equipoise.balance.overlap import measure_overlap
+from equipoise.balance.strength import Variation
 from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
 from equipoise.balance.verdict import _choose_level
 
@@ -113,21 +117,6 @@ class TestDiagnosis:
         assert "background" not in still
         assert "shape" in still
 
-    @pytest.mark.filterwarnings("error")
-    def test_an_environment_that_trimming_leaves_nothing_of_is_no_obstacle(self, case):
-        z, scores, matches, groups, _ = case
-        cut = matches.indices.copy()
-        cut[groups.environments == 1] = -1
-        distances = np.where(cut < 0, np.inf, matches.distances)
-        trimmed = Matches(cut, distances, matches.metric)
-        found = diagnose_balance(z, scores, trimmed, groups)
-        assert found.weights[groups.environments == 1].sum() == 0
-        gone = found.worst.query("environment == 'rome' and kind == 'z'")
-        assert gone["smd_before"].min() > 0.5
-        assert gone["smd_after"].isna().all()
-        assert "oslo" in summarise_balance(found)
-        assert found.verdict.level == "removed"
-
     def test_matches_that_leave_nothing_are_refused_in_words(self, case):
         z, scores, matches, groups, _ = case
         nothing = Matches(
@@ -155,6 +144,95 @@ class TestDiagnosis:
         pairs = found.table[["first", "second"]].drop_duplicates()
         assert len(pairs) == 1000
         assert ((pairs["first"] == "7") | (pairs["second"] == "7")).sum() == 49
+
+
+def trim(matches, kept):
+    """The same matches where only the examples `kept` may have any, or be any."""
+    allowed = kept[:, None, None] & (matches.indices >= 0) & kept[matches.indices]
+    order = np.argsort(~allowed, axis=2, kind="stable")
+    indices = np.take_along_axis(np.where(allowed, matches.indices, -1), order, axis=2)
+    distances = np.take_along_axis(np.where(allowed, matches.distances, np.inf), order, axis=2)
+    return Matches(indices, distances, matches.metric)
+
+
+@pytest.mark.filterwarnings("error")
+class TestTrimming:
+    """Data that trimming deletes are not balanced, and the verdict must not say so."""
+
+    def test_an_environment_of_which_nothing_is_left_is_named(self, case):
+        z, scores, matches, groups, _ = case
+        gone = groups.environments == 1
+        found = diagnose_balance(z, scores, trim(matches, ~gone), groups)
+        assert found.weights[gone].sum() == 0
+        rome = found.worst.query("environment == 'rome' and kind == 'z'")
+        assert rome["smd_before"].min() > 0.5
+        assert rome["smd_after"].isna().all()
+        told = found.information.set_index(["environment", "variable"])
+        assert np.isnan(told.loc[("rome", "z"), "after"])
+        assert told.loc[("rome", "z"), "left"] == 0
+        assert told.loc[(POOLED, "z"), "after"] == told.loc[("oslo", "z"), "after"]
+        assert found.verdict.level == "removed"  # in the other one it is
+        share = f"{100 * gone.mean():.0f}\u00a0% of the examples have no match"
+        assert share in found.verdict.headline
+        (text,) = [each for each in found.verdict.findings if each.startswith("Left out")]
+        assert f"{gone.sum():,} of {len(groups):,} examples" in text
+        assert "Nothing is left of environment rome (Z told" in text
+        assert any("common_support" in advice for advice in found.verdict.advice)
+        page = " ".join(summarise_balance(found).split())
+        assert "Nothing is left of environment rome" in page
+        assert "nan" not in page
+
+    def test_what_was_left_out_with_its_environment_was_not_removed(self, case):
+        """The dependence in rome is strong and gone; that in oslo is weaker and still there."""
+        z, _, _, groups, _ = case
+        rng = np.random.default_rng(0)
+        in_oslo = groups.environments == 0
+        mixed = np.where(in_oslo[:, None] & (rng.random(len(z)) < 0.6)[:, None], z[::-1], z)
+        flat = np.full((len(groups), 3), -np.log(3))
+        any_match = match_scores(flat, groups.labels, groups.environments, k=20, generator=rng)
+        found = diagnose_balance(mixed, flat, trim(any_match, in_oslo), groups)
+        told = found.information.set_index(["environment", "variable"])
+        assert told.loc[("rome", "z"), "before"] > 4 * told.loc[("oslo", "z"), "before"]
+        assert found.verdict.level == "left"
+
+    def test_so_few_examples_that_nothing_is_known_of_them_are_no_success(self, case):
+        z, scores, matches, groups, _ = case
+        kept = np.zeros(len(groups), dtype=bool)
+        kept[:25] = True
+        found = diagnose_balance(z, scores, trim(matches, kept), groups)
+        assert 0 < (found.weights > 0).sum() <= 25
+        assert found.information.query("variable == 'z'")["after"].isna().all()
+        assert found.verdict.level == "not known"
+        assert "too few examples have a match to say" in found.verdict.headline
+        assert not any("remove" in sentence for sentence in found.verdict.findings)
+        page = summarise_balance(found)
+        assert "nan" not in page
+        assert "not known" in page
+
+    def test_few_effective_examples_are_as_few_as_few(self):
+        """What is told may look like nothing, and means like even ones, by chance alone."""
+        many = make_dependence(0.05)
+        assert _choose_level(many, None) == "removed"
+        assert _choose_level(replace(many, chance=0.49), None) == "not known"
+        assert _choose_level(replace(many, told_after=np.nan), None) == "not known"
+        known = replace(many, chance=0.49, known_is_gone=True)
+        assert _choose_level(known, None) == "removed"
+
+    def test_environments_too_small_to_judge_give_no_verdict(self):
+        z, scores, matches, groups, _ = make_case(n=60)
+        verdict = diagnose_balance(z, scores, matches, groups).verdict
+        assert verdict.level == "not known"
+        assert "too few examples to say how the label depends on Z" in verdict.headline
+
+    def test_examples_without_a_match_in_a_large_environment_are_not_what_is_looked_at(self):
+        """Of 12,000 examples 10,000 are looked at, but of 200 that are left all 200."""
+        z, scores, matches, groups, _ = make_case(n=24_000, m=2)
+        kept = np.zeros(len(groups), dtype=bool)
+        kept[::120] = True
+        weights = balanced_frequencies(trim(matches, kept))
+        found = tabulate_information(z, np.exp(scores), [], groups, kept * 1.0, seed=0)
+        assert (weights > 0).sum() <= 200
+        assert found.query("variable == 'z'")["after"].min() > 0.1
 
 
 class TestSummary:
@@ -320,7 +398,9 @@ class TestGain:
         [
             (Gain(0.9, 0.7, 0.75, 0.02, 0.5), 0.8, "nothing to gain", "left"),
             (Gain(0.9, 0.7, 0.75, 0.02, 0.5), 0.4, "nothing to gain", "reduced"),
-            (Gain(0.9, 0.7, 0.69, 0.2, 0.5), 0.4, "nothing to gain", "reduced"),
+            (Gain(0.9, 0.7, 0.69, 0.2, 0.5), 0.4, "reduced", "reduced"),  # not known
+            (Gain(0.95, 0.65, 0.95, 0.25, 0.5), 0.4, "reduced", "reduced"),  # not known either
+            (Gain(0.95, 0.65, 0.79, 0.05, 0.5), 0.4, "reduced", "reduced"),
             (Gain(0.9, 0.7, 0.65, 0.02, 0.5), 0.4, "nothing to gain", "reduced"),  # it leans on Z
             (Gain(0.9, 0.85, 0.84, 0.02, 0.5), 0.4, "nothing to gain", "nothing to gain"),
             (Gain(0.9, 0.7, 0.85, 0.02, 0.5), 0.4, "reduced", "reduced"),  # surely much
@@ -333,13 +413,47 @@ class TestGain:
     def test_z_that_varies_between_environments_needs_less_of_a_gain_to_be_called_spurious(
         self, gain, after, if_steady, if_varying
     ):
-        assert _choose_level(make_dependence(after, variation=0.03), gain) == if_steady
-        assert _choose_level(make_dependence(after, variation=0.3), gain) == if_varying
+        assert _choose_level(make_dependence(after, variation=STEADY), gain) == if_steady
+        assert _choose_level(make_dependence(after, variation=VARYING), gain) == if_varying
+
+
+STEADY, VARYING, UNCLEAR = Variation(0.0, 0.05), Variation(0.35, 0.4), Variation(0.0, 0.6)
 
 
 def make_dependence(after, **options):
     numbers = {"before": 1.0, "after": after, "chance": 0.02, "overlap": 0.3}
     return Dependence(**numbers, told_before=0.5, told_after=0.5 * after, **options)
+
+
+def test_steadiness_that_is_not_known_excuses_no_gain():
+    few_points = Gain(0.9, 0.7, 0.75, 0.02, 0.5)
+    assert _choose_level(make_dependence(0.4, variation=STEADY), few_points) == "nothing to gain"
+    assert _choose_level(make_dependence(0.4, variation=UNCLEAR), few_points) == "reduced"
+
+
+class TestSentences:
+    """What is said of one thing must not contradict what is said of another."""
+
+    STRENGTH = pd.DataFrame({"environment": ["a", "b"], "told": [0.55, 0.3], "error": 0.01})
+
+    def test_z_that_varies_is_not_called_content(self):
+        d, gain = make_dependence(0.8, variation=VARYING), Gain(0.9, 0.88, 0.87, 0.005, 0.5)
+        level = _choose_level(d, gain)
+        assert level == "nothing to gain"
+        assert "own content in Z" not in tell_after(d, level)
+        assert "What is spurious changes like that" in tell_strength(d, self.STRENGTH)[0]
+        steady = make_dependence(0.8, variation=STEADY)
+        assert "looks like the label's own content in Z" in tell_after(steady, level)
+
+    def test_what_so_few_examples_do_not_say_is_not_said(self):
+        (text,) = tell_strength(make_dependence(0.8, variation=UNCLEAR), self.STRENGTH)
+        assert "30\u00a0% to 55\u00a0%" in text
+        assert "So few examples do not say" in text
+        assert "about as much" not in text
+
+    def test_a_large_gain_is_not_called_a_few_points(self):
+        assert "A few points" in tell_gain(Gain(0.9, 0.7, 0.75, 0.02), "nothing to gain")
+        assert "A few points" not in tell_gain(Gain(0.9, 0.6, 0.9, 0.02), "nothing to gain")
 
 
 def test_what_is_left_in_z_counts_for_less_where_the_true_covariate_is_known_to_be_gone():

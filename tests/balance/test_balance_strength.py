@@ -1,10 +1,11 @@
 """How strongly Z goes with the label: what varies is seen to vary, and what does not, not."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from equipoise.balance import Groups
-from equipoise.balance.strength import VARYING, measure_variation, tabulate_strength
+from equipoise.balance.strength import measure_variation, tabulate_strength
 
 
 def draw_z(strengths, n=1500, m=3, seed=0):
@@ -31,17 +32,52 @@ def test_it_is_the_mutual_information_of_label_and_covariate():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_strength_that_changes_is_told_from_one_that_does_not(seed):
-    assert measure_variation(tabulate_strength(*draw_z((0.9, 0.8, 0.7), seed=seed))) > VARYING
-    assert measure_variation(tabulate_strength(*draw_z((0.8, 0.8, 0.8), seed=seed))) < VARYING
+    changes = measure_variation(tabulate_strength(*draw_z((0.9, 0.8, 0.7), seed=seed)))
+    stays = measure_variation(tabulate_strength(*draw_z((0.8, 0.8, 0.8), n=3000, seed=seed)))
+    assert changes.is_seen
+    assert not changes.is_steady
+    assert stays.is_steady
+    assert not stays.is_seen
+
+
+def test_too_few_examples_to_see_a_change_do_not_make_a_strength_steady():
+    """Not to be told from chance is one thing, to be known for the same is another."""
+    n_unseen = 0
+    for seed in range(10):
+        few = measure_variation(tabulate_strength(*draw_z((0.9, 0.75), n=80, m=2, seed=seed)))
+        assert not few.is_steady
+        n_unseen += not few.is_seen
+    assert n_unseen > 0
+    wide = pd.DataFrame({"told": [0.2, 0.5], "error": [0.12, 0.12]})
+    assert not measure_variation(wide).is_seen
+    assert not measure_variation(wide).is_steady
+
+
+def test_the_limit_covers_the_true_spread_as_often_as_it_promises():
+    rng = np.random.default_rng(0)
+    truth, error = np.array([0.50, 0.55, 0.60]), 0.015
+    spread = truth.std(ddof=1) / truth.mean()
+    limits = np.array(
+        [
+            measure_variation(pd.DataFrame({"told": told, "error": error})).at_most
+            for told in truth + error * rng.normal(size=(600, 3))
+        ]
+    )
+    assert 0.92 < (limits > spread).mean() < 0.98
+
+
+def test_strengths_closer_than_chance_would_have_them_prove_no_more_than_usual():
+    same = measure_variation(pd.DataFrame({"told": [0.5, 0.5], "error": [0.03, 0.03]}))
+    assert same.at_most > 1.645 * 0.03 / 0.5
 
 
 def test_another_code_for_z_in_every_environment_changes_nothing():
     """Content that is written differently everywhere, as rotated digits are, is content still."""
-    z, groups = draw_z((0.8, 0.8, 0.8))
+    z, groups = draw_z((0.8, 0.8, 0.8), n=3000)
     turned = np.concatenate(
         [np.roll(part, site, axis=1) for site, part in enumerate(np.split(z, 3))]
     )
-    assert measure_variation(tabulate_strength(turned, groups)) < VARYING
+    assert measure_variation(tabulate_strength(turned, groups)).is_steady
 
 
 def test_neither_sizes_nor_shares_of_labels_make_z_vary():
@@ -50,7 +86,7 @@ def test_neither_sizes_nor_shares_of_labels_make_z_vary():
     labels = (rng.random(6800) < np.array([0.5, 0.15])[sites]).astype(int)
     z = labels[:, None] + rng.normal(size=(6800, 6))
     groups = Groups(labels, sites, ("no", "yes"), ("large", "small"))
-    assert measure_variation(tabulate_strength(z, groups)) < VARYING
+    assert not measure_variation(tabulate_strength(z, groups)).is_seen
 
 
 def test_an_environment_of_few_examples_or_other_labels_is_not_compared():
@@ -68,9 +104,10 @@ def test_an_environment_of_few_examples_or_other_labels_is_not_compared():
     assert measure_variation(tabulate_strength(z, apart)) is None
 
 
-def test_z_that_tells_nothing_does_not_vary():
-    z, groups = draw_z((0.0, 0.0))
-    assert measure_variation(tabulate_strength(z, groups)) == 0.0
+def test_z_that_tells_nothing_is_neither_seen_to_vary_nor_known_to_be_steady():
+    found = measure_variation(tabulate_strength(*draw_z((0.0, 0.0))))
+    assert not found.is_seen
+    assert not found.is_steady
 
 
 def test_the_same_seed_gives_the_same_numbers():

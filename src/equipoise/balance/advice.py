@@ -5,6 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from equipoise.balance.findings import percent
+from equipoise.balance.left_out import LeftOut
+
+
+def advise_left_out(left_out: LeftOut) -> list[str]:
+    """What to do where half of the examples, or an environment, have no match."""
+    if not left_out.is_much:
+        return []
+    return [
+        "Loosen common_support or the caliper, if you set one: what has no match is not balanced, "
+        "it is gone. An environment with one label only has no matches at all."
+    ]
 
 
 def advise_latent(latent_dim: int, n_environments: int) -> list[str]:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pandas as pd
 
 from equipoise.balance.balance_table import THRESHOLD
 from equipoise.balance.dependence_of_z import WEAK, Dependence
-from equipoise.balance.gain import SMALL, Gain
+from equipoise.balance.gain import LARGE, SMALL, Gain
 from equipoise.balance.groups import POOLED
+from equipoise.balance.left_out import LeftOut
 
 
 def tell_before(d: Dependence) -> str:
     """How labels and z stood to each other in the data."""
+    if math.isnan(d.told_before):
+        return (
+            f"Before: two labels differ in Z by {d.before:.2f} standard deviations on average. The "
+            "environments have too few examples to say what it tells about the label."
+        )
     return (
         f"Before: Z tells {percent(d.told_before)} of what there is to know about the label, and "
         f"two labels differ in it by {d.before:.2f} standard deviations on average."
@@ -20,25 +29,54 @@ def tell_before(d: Dependence) -> str:
 
 def tell_after(d: Dependence, level: str) -> str:
     """How they do in balanced batches, and what to make of the rest."""
-    text = (
-        f"After: {percent(d.told_after)}, and {d.after:.2f} standard deviations "
-        f"(below {THRESHOLD:g} is balanced"
-    )
+    aside = f"below {THRESHOLD:g} is balanced"
     if d.chance > 0.5 * THRESHOLD:
-        text += f"; so few effective examples leave {d.chance:.2f} by chance alone"
-    text += ")."
+        aside += f"; so few effective examples leave {d.chance:.2f} by chance alone"
+    if math.isnan(d.told_after):
+        return (
+            f"After: {d.after:.2f} standard deviations ({aside}). Too few examples are left to say "
+            "what Z tells about the label."
+        )
+    text = f"After: {percent(d.told_after)}, and {d.after:.2f} standard deviations ({aside})."
+    if abs(d.told - d.told_before) >= 0.01:
+        text += f" Of what is left, Z told {percent(d.told)} before."
     if level == "removed" and d.known_is_gone and d.told_after > WEAK:
         text += (
             " As what is known of Z tells nothing any more, the rest is likely the label's own "
             "content in it."
         )
-    if level == "nothing to gain" and not d.is_weak and not d.is_removed:
+    if level == "nothing to gain" and d.is_steady and not d.is_weak and not d.is_removed:
         text += " What is left looks like the label's own content in Z rather than a covariate" + (
             f": on average two labels share only {percent(d.overlap)} of their scores."
             if d.overlap < 0.5
             else "."
         )
     return text
+
+
+def tell_left_out(left_out: LeftOut) -> list[str]:
+    """How much of the data balanced batches never show, and which environments are gone."""
+    if not left_out.examples:
+        return []
+    text = (
+        f"Left out: {left_out.examples:,} of {left_out.of:,} examples "
+        f"({percent(left_out.share)}) have no match and never appear in balanced batches."
+    )
+    if len(left_out.gone):
+        text += f" Nothing is left of {_list_environments(left_out.gone)}."
+    if len(left_out.few):
+        text += f" Too little to judge by is left of {_list_environments(left_out.few)}."
+    return [text]
+
+
+def _list_environments(rows: pd.DataFrame, at_most: int = 4) -> str:
+    named = [
+        f"environment {row.environment}"
+        + ("" if math.isnan(row.before) else f" (Z told {_share(row.before, row)} of the label)")
+        for row in rows.head(at_most).itertuples()
+    ]
+    more = f" and {len(rows) - at_most} more" if len(rows) > at_most else ""
+    return ", ".join(named) + more
 
 
 def tell_strength(d: Dependence, strength: pd.DataFrame) -> list[str]:
@@ -51,6 +89,12 @@ def tell_strength(d: Dependence, strength: pd.DataFrame) -> list[str]:
             f"Between environments: Z tells {least} to {most} of the label, about as much in one "
             "as in another. So does the label's own content; what is spurious would change."
         ]
+    if not d.variation.is_seen:
+        return [
+            f"Between environments: Z tells {least} to {most} of the label. So few examples do "
+            "not say whether that changes, as what is spurious does, or stays the same, as the "
+            "label's own content does."
+        ]
     return [
         f"Between environments: Z tells {least} of the label in one and {most} in another. What "
         "is spurious changes like that; the label's own content would not."
@@ -61,15 +105,20 @@ def tell_known(information: pd.DataFrame) -> list[str]:
     """A sentence on each covariate that the user knows."""
     known = information[(information["kind"] == "known") & (information["environment"] == POOLED)]
     return [
-        f"Known covariate {row.variable}: it told {percent(row.before / row.label_entropy)} of "
-        f"the label before, and tells {percent(row.after / row.label_entropy)} after."
+        f"Known covariate {row.variable}: it told {_share(row.before, row)} of the label before, "
+        f"and tells {_share(row.after, row)} after."
         for row in known.itertuples()
     ]
+
+
+def _share(told: float, row: Any) -> str:
+    return percent(told / max(row.label_entropy, 1e-12))
 
 
 def find_evened(worst: pd.DataFrame) -> pd.DataFrame:
     """Mean |SMD| of each feature within environments, before and after, largest drop first."""
     within = worst[(worst["kind"] == "feature") & (worst["environment"] != POOLED)]
+    within = within[within["mean_smd_after"].notna()]  # what is left out is not evened out
     means = within.groupby("covariate", observed=True, sort=False)[
         ["mean_smd_before", "mean_smd_after"]
     ].mean()
@@ -110,7 +159,7 @@ def tell_gain(gain: Gain, level: str) -> str:
         f"trained on balanced batches, on {percent(gain.balanced)} "
         f"(a gain of {100 * gain.gain:.1f} ± {100 * gain.error:.1f} points)."
     )
-    if level == "nothing to gain" and gain.gain >= SMALL:
+    if level == "nothing to gain" and SMALL <= gain.gain < LARGE:
         text += " A few points are no evidence: it was trained as it was tested."
     return text
 
@@ -121,6 +170,8 @@ def percent(share: float) -> str:
     >>> percent(0.047)
     '4.7\\xa0%'
     """
+    if math.isnan(share):
+        return "an unknown share"
     hundredths = 100 * max(0.0, share)  # a no-break space: a line must not begin with the sign
     digits = 0 if hundredths >= 10 or hundredths == 0 else 1
     return f"{hundredths:.{digits}f}\u00a0%"

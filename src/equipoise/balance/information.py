@@ -24,10 +24,14 @@ MAX_EXAMPLES = 10_000
 LEAVES = (8, 64)
 #: Guesses are drawn towards the overall shares as by this many examples.
 CAUTION = 3.0
+#: With fewer examples it is not known what anything tells.
+MIN_EXAMPLES = 40
 
 
 def estimate_information(codes: Ints, labels: Ints, weights: Floats) -> float:
     """Mutual information, in nats, of two columns of codes under weights, never below 0.
+
+    NaN, not known, if fewer than 40 examples have any weight.
 
     Few examples make any two columns look dependent. So the label is guessed from the code with
     shares seen in one half of the examples, and the guesses are tested on the other: the gain in
@@ -56,32 +60,47 @@ def tabulate_information(
 ) -> pd.DataFrame:
     """What z, each of its coordinates, the score and known covariates tell about the label.
 
-    Columns: environment, variable, kind, `before` and `after` in nats, `label_entropy` before.
+    Columns: environment, variable, kind, `before` and `after` in nats, `label_entropy` before,
+    `examples`, and how many of them are `left`, that is, appear in balanced batches at all.
     A number is cut into 16 quantiles; z and the score as a whole are cut by a decision tree,
     grown anew for each weighting, so that a dependence which matching moved elsewhere is still
     found; z as a whole tells no less than any of its coordinates. The pooled row is the mean over
-    environments, by their examples: I(label; variable | environment).
+    environments, by their examples, `after` by those that are left: I(label; variable |
+    environment). What fewer than 40 examples tell is not known: NaN.
     """
     frames = []
     for environment, name in enumerate(groups.environment_names):
         here = np.flatnonzero(groups.environments == environment)
         if not len(here):
             continue
-        part = np.random.default_rng([seed, environment, 0xD1A6]).permutation(here)[:MAX_EXAMPLES]
-        labels = groups.labels[part]
-        before, after = (
-            _tell(z[part], scores[part], known, part, labels, mass, seed)
-            for mass in (np.ones(len(part)), weights[part])
-        )
+        shown = here[weights[here] > 0]
+        told = []
+        for rows, mass in ((here, np.ones(len(groups))), (shown, weights)):
+            rng = np.random.default_rng([seed, environment, 0xD1A6])
+            part = rng.permutation(rows)[:MAX_EXAMPLES]
+            told.append(
+                _tell(z[part], scores[part], known, part, groups.labels[part], mass[part], seed)
+            )
+        before, after = told
         frame = pd.DataFrame(list(before), columns=["variable", "kind"])
         frame["before"], frame["after"] = list(before.values()), list(after.values())
         shares = np.bincount(groups.labels[here]) / len(here)
         frame["label_entropy"] = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
-        frame["examples"] = len(here)
+        frame["examples"], frame["left"] = len(here), len(shown)
         frames.append(frame.assign(environment=name))
     table = pd.concat(frames, ignore_index=True)
     order = ["environment", "variable", "kind", "before", "after", "label_entropy", "examples"]
-    return pd.concat([table, _pool(table)], ignore_index=True)[order]
+    return pd.concat([table, _pool(table)], ignore_index=True)[[*order, "left"]]
+
+
+def share_told(rows: pd.DataFrame, when: str, by: str) -> float:
+    """What the environments of `rows` tell together, as a share of the label's entropy.
+
+    `when` is "before" or "after", `by` the column that environments count by. Where what most of
+    them tell is not known, NaN.
+    """
+    entropy = _mean(rows["label_entropy"].where(rows[when].notna()), rows[by])
+    return float(np.minimum(1.0, _mean(rows[when], rows[by]) / np.maximum(entropy, 1e-12)))
 
 
 def _tell(
@@ -94,6 +113,10 @@ def _tell(
     seed: int,
 ) -> dict[tuple[str, str], float]:
     """What every variable tells about the label of some examples, `part` of all."""
+    if len(part) < MIN_EXAMPLES:
+        names = [("z", "z"), ("score", "score"), *((each.name, "known") for each in known)]
+        names += [(f"z{i + 1}", "coordinate") for i in range(z.shape[1])]
+        return dict.fromkeys(names, np.nan)
     coordinates = [
         estimate_information(code_quantiles(column)[0], labels, weights) for column in z.T
     ]
@@ -131,7 +154,9 @@ def _test_guesses(cells: Cells, labels: Ints, weights: Floats) -> float:
     """Mean gain in log-likelihood of guesses by cell over guesses by overall shares."""
     shown = np.flatnonzero(weights > 0)  # what trimming left out tells nothing
     half, n_labels = len(shown) // 2, int(labels.max(initial=0)) + 1
-    if half < 20 or labels[shown].min() == labels[shown].max():
+    if len(shown) < MIN_EXAMPLES:
+        return np.nan
+    if labels[shown].min() == labels[shown].max():
         return 0.0
     halves = shown[:half], shown[half:]
     gains = []
@@ -154,14 +179,27 @@ def _test_guesses(cells: Cells, labels: Ints, weights: Floats) -> float:
 
 
 def _pool(table: pd.DataFrame) -> pd.DataFrame:
-    """The mean over environments, by their number of examples, of each variable."""
+    """The mean over environments of each variable."""
     pooled = []
     for (variable, kind), part in table.groupby(["variable", "kind"], sort=False):
-        share = part["examples"] / part["examples"].sum()
-        means = {
-            name: float((part[name] * share).sum()) for name in ("before", "after", "label_entropy")
-        }
-        total = int(part["examples"].sum())
-        row = {"environment": POOLED, "variable": variable, "kind": kind, "examples": total}
-        pooled.append(row | means)
+        pooled.append(
+            {
+                "environment": POOLED,
+                "variable": variable,
+                "kind": kind,
+                "before": _mean(part["before"], part["examples"]),
+                "after": _mean(part["after"], part["left"]),
+                "label_entropy": _mean(part["label_entropy"], part["examples"]),
+                "examples": int(part["examples"].sum()),
+                "left": int(part["left"].sum()),
+            }
+        )
     return pd.DataFrame(pooled)
+
+
+def _mean(values: pd.Series, mass: pd.Series) -> float:
+    """The mean of those that are known; NaN where they are less than half of the mass."""
+    known = values.notna()
+    if not mass[known].sum() > 0.5 * mass.sum():
+        return np.nan
+    return float((values * mass)[known].sum() / mass[known].sum())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import chndtrinc
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
@@ -21,8 +23,30 @@ MAX_EXAMPLES, MIN_EXAMPLES = 3_000, 60
 MIN_SHARE = 0.1
 #: The largest environments are compared, and of a label each must have so many examples.
 MAX_ENVIRONMENTS, MIN_OF_LABEL = 20, 5
-#: From this relative spread between environments on, a strength is said to vary.
+#: From this relative spread between environments on, a strength is said to vary; one whose
+#: spread is surely below it is steady.
 VARYING = 0.1
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How far z's strength differs between environments, relative to its mean.
+
+    spread: what chance explains taken off, and 0 where chance may well explain all of it;
+    at_most: the upper 95 % limit of it. Few examples leave room for both, and then it is neither
+    seen to vary nor known to be steady.
+    """
+
+    spread: float
+    at_most: float
+
+    @property
+    def is_seen(self) -> bool:
+        return self.spread >= VARYING
+
+    @property
+    def is_steady(self) -> bool:
+        return self.at_most < VARYING
 
 
 def tabulate_strength(z: Floats, groups: Groups, *, seed: int = 0) -> pd.DataFrame:
@@ -60,27 +84,37 @@ def tabulate_strength(z: Floats, groups: Groups, *, seed: int = 0) -> pd.DataFra
     return pd.DataFrame(rows, columns=["environment", "told", "error", "examples"])
 
 
-def measure_variation(strength: pd.DataFrame) -> float | None:
-    """The spread of z's strength between environments, relative to its mean; None if unknown.
+def measure_variation(strength: pd.DataFrame) -> Variation | None:
+    """The spread of z's strength between the environments compared; None if there are none.
 
-    What chance explains is taken off, and a spread that chance may well explain counts as 0.
+    That a difference is not significant does not make it small: the limit says how large it may
+    be. Strengths nearer to each other than chance would have them prove no more than usual.
 
     >>> alike = {"environment": ["a", "b"], "told": [0.70, 0.72], "error": 0.01}
-    >>> measure_variation(pd.DataFrame(alike))
-    0.0
+    >>> measure_variation(pd.DataFrame(alike)).is_steady
+    True
     >>> unlike = {"environment": ["a", "b"], "told": [0.50, 0.30], "error": 0.01}
-    >>> round(measure_variation(pd.DataFrame(unlike)), 2)
+    >>> round(measure_variation(pd.DataFrame(unlike)).spread, 2)
     0.35
+    >>> few = measure_variation(pd.DataFrame(unlike | {"error": 0.15}))
+    >>> few.is_seen, few.is_steady
+    (False, False)
     """
     if len(strength) < 2:
         return None
     told, errors = strength["told"].to_numpy(), strength["error"].to_numpy()
-    freedom = len(told) - 1
-    noise = float(np.mean(errors**2))
+    mean, freedom = float(told.mean()), len(told) - 1
+    if mean <= 0:
+        return Variation(0.0, np.inf)
+    noise = max(float(np.mean(errors**2)), 1e-8)
     spread = float(told.var(ddof=1))
-    if freedom * spread <= chi2.ppf(0.95, freedom) * noise or told.mean() <= 0:
-        return 0.0
-    return float(np.sqrt(spread - noise) / told.mean())
+    seen = freedom * spread > chi2.ppf(0.95, freedom) * noise
+    # The sum of squares is non-central χ²: the largest centre at which so little is still likely.
+    squares = max(freedom * spread / noise, freedom)
+    at_most = float(chndtrinc(squares, freedom, 0.05)) * noise / freedom
+    return Variation(
+        float(np.sqrt(spread - noise)) / mean if seen else 0.0, float(np.sqrt(at_most)) / mean
+    )
 
 
 def _choose_environments(groups: Groups) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 
 import pandas as pd
@@ -37,12 +38,16 @@ def _show_information(information: pd.DataFrame) -> str:
     whole = pooled[pooled["kind"] != "coordinate"]
     single = pooled[pooled["kind"] == "coordinate"].nlargest(3, "before")
     lines += [
-        f"  {_cut(str(row.variable)):<42}{row.before:>10.3f}{row.after:>10.3f}"
+        f"  {_cut(str(row.variable)):<42}{_write(row.before):>10}{_write(row.after):>10}"
         for row in pd.concat([whole, single]).itertuples()
     ]
     entropy = float(pooled["label_entropy"].iloc[0])
     lines.append(f"  {'(all there is to know: the label’s entropy)':<42}{entropy:>10.3f}")
     return "\n".join(lines)
+
+
+def _write(nats: float) -> str:
+    return "not known" if math.isnan(nats) else f"{nats:.3f}"
 
 
 def _show_differences(worst: pd.DataFrame) -> str:

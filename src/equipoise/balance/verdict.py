@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
@@ -9,20 +10,24 @@ import pandas as pd
 from equipoise.balance.advice import (
     advise_caliper,
     advise_latent,
+    advise_left_out,
     advise_matches,
     advise_overlap,
     advise_size,
 )
 from equipoise.balance.dependence_of_z import Dependence
 from equipoise.balance.findings import (
+    percent,
     tell_after,
     tell_before,
     tell_features,
     tell_gain,
     tell_known,
+    tell_left_out,
     tell_strength,
 )
 from equipoise.balance.gain import LARGE, SMALL, Gain
+from equipoise.balance.left_out import LeftOut, find_left_out
 
 #: A loss known less well than this is not called small.
 UNSURE = 0.05
@@ -32,7 +37,8 @@ UNSURE = 0.05
 class Verdict:
     """What a reader takes away.
 
-    level: "nothing to gain", "removed", "reduced" or "left", from good news to bad.
+    level: "nothing to gain", "removed", "reduced" or "left", from good news to bad, or "not known"
+    where there are too few examples to say.
     headline: the verdict in a sentence; findings: what it rests on; advice: what to do next.
     """
 
@@ -62,8 +68,9 @@ def decide_verdict(
     by_n_matches: pd.DataFrame,
 ) -> Verdict:
     """Weigh the numbers and say it in words."""
-    level = _choose_level(dependence, gain)
+    level, left_out = _choose_level(dependence, gain), find_left_out(information)
     findings = [tell_before(dependence), tell_after(dependence, level)]
+    findings += tell_left_out(left_out)
     findings += tell_strength(dependence, strength)
     findings += tell_known(information)
     findings += tell_features(evened)
@@ -73,7 +80,8 @@ def decide_verdict(
     if level != "nothing to gain":
         if dependence.is_steady:
             advice.append(_DOUBT)
-        if level != "removed":
+        advice += advise_left_out(left_out)
+        if level in ("reduced", "left"):
             advice += advise_matches(by_n_matches, n_matches, n_labels)
             advice += advise_caliper(by_caliper)
             advice += advise_overlap(overlap)
@@ -91,7 +99,7 @@ def decide_verdict(
             )
     else:
         advice.append("Random batches will do; balanced ones would show fewer examples more often.")
-    headline = _write_headline(level, dependence, gain)
+    headline = _write_headline(level, dependence, gain, left_out)
     return Verdict(level, headline, tuple(findings), tuple(advice))
 
 
@@ -105,37 +113,49 @@ _DOUBT = (
 def _choose_level(dependence: Dependence, gain: Gain | None) -> str:
     if dependence.is_weak or _promises_little(dependence, gain):
         return "nothing to gain"
+    if not dependence.is_known:
+        return "not known"
     if dependence.is_removed:
         return "removed"
     return "reduced" if dependence.is_reduced else "left"
 
 
 def _promises_little(dependence: Dependence, gain: Gain | None) -> bool:
-    """Steady Z counts as content unless the gain is surely large; other Z, if it costs nothing.
+    """Steady Z counts as content unless the gain is large; other Z, if it costs nothing.
 
-    A classifier that sees hardly anything besides Z could not tell. And where a plain one owes
-    much to a Z that varies, or is evened out now, one that gains nothing has only not found what
-    else to look at.
+    Z that is seen to vary asks for surely nothing, Z of which it is not known for next to nothing.
+    A classifier that sees hardly anything besides Z could not tell, nor could one whose gain is
+    not known. And where a plain one owes much to a Z that varies, or is evened out now, one that
+    gains nothing has only not found what else to look at.
     """
-    if gain is None or not gain.sees:
+    if gain is None or not gain.sees or gain.error >= UNSURE:
         return False
-    loses_little = gain.loss < LARGE and gain.error < UNSURE
+    loses_little = gain.loss < LARGE
     if dependence.is_steady:
-        return gain.gain < LARGE + gain.error and (loses_little or not dependence.is_removed)
-    return gain.gain < SMALL - gain.error and loses_little
+        return gain.gain < LARGE and (loses_little or not dependence.is_removed)
+    margin = gain.error if dependence.varies else 0.0
+    return gain.gain < SMALL - margin and loses_little
 
 
-def _write_headline(level: str, dependence: Dependence, gain: Gain | None) -> str:
+def _write_headline(
+    level: str, dependence: Dependence, gain: Gain | None, left_out: LeftOut
+) -> str:
     if level == "nothing to gain":
         why = _say_why(dependence, gain)
         return f"There is little to gain from balancing these data: {why}"
+    if math.isnan(dependence.told_before):
+        return "The environments have too few examples to say how the label depends on Z."
     found = f"A {_name_strength(dependence.told_before)} dependence of the label on Z was found"
+    if level == "not known":
+        return f"{found}; too few examples have a match to say what balanced batches leave of it."
+    but = f"; {percent(left_out.share)} of the examples have no match and are left out"
+    but = but if left_out.is_much else ""
     if level == "removed":
         all_or_most = "it" if dependence.is_all_gone else "most of it"
-        return f"{found}, and balanced batches remove {all_or_most}."
+        return f"{found}, and balanced batches remove {all_or_most}{but}."
     if level == "reduced":
-        return f"{found}; balanced batches reduce it, but some is left."
-    return f"{found}, and matching does not remove it."
+        return f"{found}; balanced batches reduce it, but some is left{but}."
+    return f"{found}, and matching does not remove it{but}."
 
 
 def _say_why(dependence: Dependence, gain: Gain | None) -> str:

@@ -10,7 +10,13 @@ from equipoise.report.charts.frame import write_number, write_share
 from equipoise.report.html import Html, element, join
 
 # The verdict's level -> the colour it is shown in.
-COLORS = {"nothing to gain": "good", "removed": "good", "reduced": "fair", "left": "poor"}
+COLORS = {
+    "nothing to gain": "good",
+    "removed": "good",
+    "reduced": "fair",
+    "not known": "fair",
+    "left": "poor",
+}
 
 
 def draw_verdict(diagnostics: BalanceDiagnostics) -> Html:
