@@ -33,14 +33,14 @@ from equipoise.balance.summary import summarise_balance
 from equipoise.choices import check_choice
 from equipoise.data.columns import (
     check_aligned,
-    check_column,
     check_for_balancing,
     encode_columns,
-    find_codes,
     find_feature_names,
     unpack_columns,
 )
+from equipoise.data.environments import EnvironmentDataset
 from equipoise.data.flattening import flatten_examples
+from equipoise.data.names import DataNames, align_features, encode_further, find_names
 from equipoise.data.sources import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent import FitSettings, LatentCovariateModel, get_prior, label_free_z, log_scores
@@ -108,6 +108,8 @@ class CausalBalancer:
     Attributes
     ----------
     classes_, environments_ : labels and environments as given, sorted; their codes are positions
+    names_ : DataNames, what the fitted data call labels, environments and features; further data
+        that have names are read by them, whatever their own codes and order of columns
     latent_model_ : the fitted LatentCovariateModel
     log_scores_ : [N, m]
     z_ : [N, n] averaged over the labels an example might have, so that no label enters it
@@ -171,6 +173,7 @@ class CausalBalancer:
 
     classes_: NDArray
     environments_: NDArray
+    names_: DataNames
     latent_model_: LatentCovariateModel
     log_scores_: Floats
     z_: Floats
@@ -198,8 +201,9 @@ class CausalBalancer:
         fit goes on where it stopped.
         """
         self._check_parameters()
-        source, y, environments = unpack_columns(X, y, environments)
-        columns = encode_columns(source, y, environments)
+        source, *given = unpack_columns(X, y, environments)
+        columns = encode_columns(source, *given)
+        names = find_names(X, y, environments, columns)
         check_for_balancing(columns)
         n_matches = self._choose_n_matches(len(columns.classes))
         shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
@@ -242,6 +246,7 @@ class CausalBalancer:
         chosen, readings = self._choose_reading(model, source, z, *codes)
         # All at once: a fit that fails leaves an earlier one as it was.
         self.classes_, self.environments_ = columns.classes, columns.environments
+        self.names_ = names
         self._labels, self._environments = codes
         self.latent_model_, self.n_matches_, self.readings_ = model, n_matches, readings
         self.latent_choice_ = choice
@@ -373,7 +378,7 @@ class CausalBalancer:
     ) -> Floats:
         """Log-scores [N, m] of further examples of the same environments, e.g. a held-out part."""
         self._check_fitted()
-        source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
+        source, labels, sites = self._encode_further(X, y, environments)
         return log_scores(self.latent_model_, source, labels, sites, score=self.score_)
 
     def balanced_weights(
@@ -385,7 +390,7 @@ class CausalBalancer:
         accuracy then estimates accuracy where nothing is spurious, without test data.
         """
         self._check_fitted()
-        source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
+        source, labels, sites = self._encode_further(X, y, environments)
         scores = log_scores(self.latent_model_, source, labels, sites, score=self.score_)
         weights = balanced_frequencies(self._match(scores, labels, sites))
         if len(weights) and not weights.any():
@@ -399,11 +404,16 @@ class CausalBalancer:
         )
 
     def _encode_further(
-        self, source: Source, y: ArrayLike, environments: ArrayLike
+        self, X: Any, y: ArrayLike | None, environments: ArrayLike | None
     ) -> tuple[Source, Ints, Ints]:
-        labels = find_codes("label", check_column("y", y), self.classes_)
-        sites = find_codes(
-            "environment", check_column("environments", environments), self.environments_
+        """Further examples in the terms of the fit: by names where there are any, else by codes."""
+        names, ours = self.names_, isinstance(X, EnvironmentDataset)
+        label_names = X.label_names if ours and y is None else None
+        site_names = X.environment_names if ours and environments is None else None
+        source, y, environments = unpack_columns(align_features(X, names.features), y, environments)
+        labels = encode_further("label", y, self.classes_, names.labels, label_names)
+        sites = encode_further(
+            "environment", environments, self.environments_, names.environments, site_names
         )
         check_aligned(source, labels, sites)
         fitted = self.latent_model_.settings.input_shape
@@ -440,8 +450,9 @@ class CausalBalancer:
         groups = Groups(
             examined.labels,
             examined.environments,
-            _name_codes(self.classes_, getattr(examined.source, "label_names", None)),
-            _name_codes(self.environments_, getattr(examined.source, "environment_names", None)),
+            self.names_.labels or _name_codes(self.classes_, examined.source, "label_names"),
+            self.names_.environments
+            or _name_codes(self.environments_, examined.source, "environment_names"),
         )
         gain = None
         if with_gain and examined.source is not None:
@@ -528,9 +539,9 @@ class CausalBalancer:
                 )
             codes = self._labels, self._environments
             source = getattr(self, "_source", None)
-            names = getattr(self, "_feature_names", None)
+            names = getattr(self, "_feature_names", None) or self.names_.features
             return Examined(source, *codes, self.z_, self.log_scores_, self.matches_, names)
-        source, labels, sites = self._encode_further(*unpack_columns(X, y, environments))
+        source, labels, sites = self._encode_further(X, y, environments)
         scores = log_scores(self.latent_model_, source, labels, sites, score=self.score_)
         known = self._are_fitted(labels, sites, scores)
         scores = self.log_scores_ if known else scores
@@ -541,7 +552,9 @@ class CausalBalancer:
             z = self.z_
         else:
             z = label_free_z(self.latent_model_, source, labels, sites)
-        return Examined(source, labels, sites, z, scores, matches, find_feature_names(X))
+        return Examined(
+            source, labels, sites, z, scores, matches, self.names_.features or find_feature_names(X)
+        )
 
     def _are_fitted(self, labels: Ints, environments: Ints, scores: Floats) -> bool:
         """Whether these are the fitted examples once more, but for the last digits of scores."""
@@ -585,6 +598,7 @@ class CausalBalancer:
             "model": asdict(self.latent_model_.settings),
             "classes": self.classes_.tolist(),
             "environments": self.environments_.tolist(),
+            "names": self.names_.to_facts(),
             "score": self.score_,
             "readings": [vars(reading) for reading in self.readings_],
             "latent_choice": None
@@ -615,6 +629,8 @@ class CausalBalancer:
         balancer = cls(**parameters)
         balancer.classes_ = np.asarray(facts["classes"])
         balancer.environments_ = np.asarray(facts["environments"])
+        # Files of earlier versions hold no names: further data are then read by their codes.
+        balancer.names_ = DataNames.from_facts(facts.get("names") or {})
         balancer.score_, balancer.n_matches_ = facts["score"], facts["n_matches"]
         balancer.readings_ = tuple(Reading(**reading) for reading in facts["readings"])
         choice = facts.get("latent_choice")
@@ -652,8 +668,9 @@ def _name_features(examined: Examined, at_most: int = 100) -> dict[str, Floats]:
     return {name: x[:, i] for i, name in enumerate(names)}
 
 
-def _name_codes(values: NDArray, names: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Labels or environments in words: a dataset of ours gives codes and has names for them."""
+def _name_codes(values: NDArray, source: Any, attribute: str) -> tuple[str, ...]:
+    """Labels or environments in words, of a balancer that was saved without their names."""
+    names = getattr(source, attribute, None)
     if names is None or values.dtype.kind not in "iu" or not 0 <= values.min() <= values.max():
         return tuple(str(value) for value in values)
     return tuple(names[code] if code < len(names) else str(code) for code in values.tolist())

@@ -76,13 +76,20 @@ def _open_balancer(file: Path, dataset: EnvironmentDataset | None, device: str) 
     if dataset is None:
         lacks = "the examples are not at hand, so none are shown: name them with --data"
         return Target(file.parent, balancer, missing=(lacks,))
-    labels = _speak_as(balancer.classes_, dataset.labels, dataset.label_names)
-    sites = _speak_as(balancer.environments_, dataset.environments, dataset.environment_names)
+    classes, fitted = (
+        values if names is None else np.asarray(names)
+        for values, names in (
+            (balancer.classes_, balancer.names_.labels),
+            (balancer.environments_, balancer.names_.environments),
+        )
+    )
+    labels = _speak_as(classes, dataset.labels, dataset.label_names)
+    sites = _speak_as(fitted, dataset.environments, dataset.environment_names)
     # An environment may have been left out when the balancer was fitted.
-    known = np.flatnonzero(np.isin(sites, balancer.environments_))
+    known = np.flatnonzero(np.isin(sites, fitted))
     if not len(known):
         raise ValueError(
-            f"{file} was fitted on environments {balancer.environments_.tolist()}, but the data "
+            f"{file} was fitted on environments {fitted.tolist()}, but the data "
             f"have {list(dataset.environment_names)}: name the data that it was fitted on"
         )
     return Target(file.parent, balancer, dataset.subset(known), labels[known], sites[known])
@@ -92,6 +99,8 @@ def _speak_as(known: NDArray, codes: NDArray[np.int64], names: tuple[str, ...]) 
     """Codes where the balancer was fitted on a dataset's codes, else the names, as it has them."""
     if known.dtype.kind in "iu" and int(known.max()) < len(names):
         return codes
+    if known.dtype.kind == "U":  # as long as they are: a dtype of shorter names would cut them
+        return np.asarray(names)[codes]
     try:
         return np.asarray(names).astype(known.dtype)[codes]
     except ValueError:
