@@ -194,17 +194,22 @@ class TestTrimming:
         told = found.information.set_index(["environment", "variable"])
         assert told.loc[("rome", "z"), "before"] > 4 * told.loc[("oslo", "z"), "before"]
         assert found.verdict.level == "left"
+        advice = " ".join(found.verdict.advice)
+        assert "Loosen common_support" in advice
+        assert "common_support=True" not in advice
+        assert "Try a caliper" not in advice
 
     def test_so_few_examples_that_nothing_is_known_of_them_are_no_success(self, case):
-        z, scores, matches, groups, _ = case
+        z, scores, matches, groups, covariate = case
         kept = np.zeros(len(groups), dtype=bool)
         kept[:25] = True
-        found = diagnose_balance(z, scores, trim(matches, kept), groups)
+        features = {"background": covariate * 1.0}
+        found = diagnose_balance(z, scores, trim(matches, kept), groups, features=features)
         assert 0 < (found.weights > 0).sum() <= 25
         assert found.information.query("variable == 'z'")["after"].isna().all()
         assert found.verdict.level == "not known"
         assert "too few examples have a match to say" in found.verdict.headline
-        assert not any("remove" in sentence for sentence in found.verdict.findings)
+        assert not any("remove" in text or "Evened" in text for text in found.verdict.findings)
         page = summarise_balance(found)
         assert "nan" not in page
         assert "not known" in page

@@ -40,6 +40,16 @@ def test_the_verdict_comes_first(table_page):
     assert table_page.index('id="verdict"') < table_page.index('id="balance"')
 
 
+def test_what_is_not_known_is_said_in_words_or_by_a_dash(tmp_path):
+    balancer = CausalBalancer(max_steps=30, n_nearest=5, common_support=0.2, random_state=0)
+    balancer.fit(*make_table())
+    assert balancer.matches_.matched.sum() < 80
+    page = balancer.report(tmp_path / "trimmed.html").read_text(encoding="utf-8")
+    assert '<p class="level">not known</p>' in page
+    assert "Left out: " in page
+    assert not re.search(r"\bnan\b", page, flags=re.IGNORECASE)
+
+
 def test_it_needs_no_other_file(table_page, picture_page):
     for page in (table_page, picture_page):
         assert "default-src &#x27;none&#x27;" in page
