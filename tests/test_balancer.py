@@ -162,6 +162,13 @@ def test_parameters_can_be_read_set_and_shown():
         balancer.set_params(metrik="kl")
 
 
+def test_one_width_may_stand_alone(data, tmp_path):
+    alone, tupled = (CausalBalancer(hidden=h, max_steps=5).fit(data) for h in (8, (8,)))
+    np.testing.assert_array_equal(alone.log_scores_, tupled.log_scores_)
+    alone.save(tmp_path / "b.safetensors")
+    assert CausalBalancer.load(tmp_path / "b.safetensors").hidden == 8
+
+
 def test_scikit_learn_can_clone_it():
     from sklearn.base import clone
 
@@ -173,7 +180,7 @@ def test_a_label_seen_in_one_environment_only_is_matched_there_and_skipped_elsew
     data = make_spurious(n=600, n_labels=3)
     keep = np.flatnonzero((data.labels != 2) | (data.environments == 0))
     part = data.subset(keep)
-    with pytest.warns(UserWarning, match=r"labels seen in one environment only: \[2\]"):
+    with pytest.warns(UserWarning, match=r"labels seen in one environment only: \['2'\]"):
         balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(part)
     elsewhere = balancer.matches_.indices[part.environments == 1]
     assert (elsewhere[:, 2] == -1).all()

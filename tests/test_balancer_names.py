@@ -115,6 +115,15 @@ def test_a_fit_on_arrays_of_names_reads_datasets_by_name(table, open_table):
     np.testing.assert_array_equal(given, expected)
 
 
+def test_errors_speak_in_names(table, open_table):
+    healthy = open_table(table.assign(ill="no"), "healthy")
+    with pytest.raises(ValueError, match="every example has the label 'no'"):
+        CausalBalancer().fit(healthy)
+    alone = open_table(table[table["hospital"] == "south"], "alone")
+    with pytest.raises(ValueError, match="every example is of the environment 'south'"):
+        CausalBalancer().fit(alone)
+
+
 def test_a_file_without_names_still_loads_and_goes_by_codes(file, whole, tmp_path):
     tensors, facts = load_state(file)
     del facts["names"]

@@ -27,7 +27,10 @@ from equipoise.balance import (
 )
 from equipoise.balance.distances import get_metric
 from equipoise.balance.gain import choose_gain_examples, estimate_gain
-from equipoise.balance.near_ties import keep_near_ties
+from equipoise.balance.match_caliper import Caliper
+from equipoise.balance.match_input import check_count
+from equipoise.balance.match_support import check_support
+from equipoise.balance.near_ties import check_tolerance, keep_near_ties
 from equipoise.balance.packing import pack_matches, unpack_matches
 from equipoise.balance.summary import summarise_balance
 from equipoise.choices import check_choice
@@ -96,7 +99,7 @@ class CausalBalancer:
     latent_dim : n; None takes the largest that Theorem 3.3 allows, up to the paper's cap; "auto"
         chooses among sizes that the environments can tell, see `choose_latent`
     score : "observed", "hypothesised", or "auto" for the one that balances better
-    hidden : widths of the perceptrons, by default the paper's
+    hidden : widths of the perceptrons, such as (64, 64) or 64; by default the paper's
     feature_noise : deviation of the noise in feature vectors, as a share of each feature's own;
         the larger it is, the less single features are taken for part of Z
     max_steps, batch_size, lr : of the fit; `batch_size` counts examples of each environment
@@ -141,7 +144,7 @@ class CausalBalancer:
         prior: str = "gaussian-fixed-variance",
         latent_dim: int | str | None = None,
         score: str = "auto",
-        hidden: tuple[int, ...] | None = None,
+        hidden: int | tuple[int, ...] | None = None,
         feature_noise: float = FEATURE_NOISE,
         max_steps: int = 600,
         batch_size: int = 64,
@@ -200,20 +203,13 @@ class CausalBalancer:
         `equipoise.data` brings labels and environments along. With `checkpoint` an interrupted
         fit goes on where it stopped.
         """
-        self._check_parameters()
+        settings, hidden = self._check_parameters()
         source, *given = unpack_columns(X, y, environments)
         columns = encode_columns(source, *given)
         names = find_names(X, y, environments, columns)
-        check_for_balancing(columns)
+        check_for_balancing(columns, names.labels, names.environments)
         n_matches = self._choose_n_matches(len(columns.classes))
         shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
-        settings = FitSettings(
-            max_steps=self.max_steps,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            seed=int(self.random_state),
-            feature_noise=self.feature_noise,
-        )
         codes = columns.label_codes, columns.environment_codes
         options: dict[str, Any] = {
             "settings": settings,
@@ -227,7 +223,7 @@ class CausalBalancer:
                 *codes,
                 latent_dim=self.latent_dim,
                 prior=self.prior,
-                hidden=self.hidden,
+                hidden=hidden,
                 device=self.device,
                 **options,
             )
@@ -238,7 +234,7 @@ class CausalBalancer:
                 len(columns.environments),
                 latent_dim=None if self.latent_dim is None else int(self.latent_dim),
                 prior=self.prior,
-                hidden=self.hidden,
+                hidden=hidden,
                 seed=int(self.random_state),
             ).to(self.device)
             model.fit(source, *codes, **options)
@@ -255,12 +251,31 @@ class CausalBalancer:
         self._feature_names = find_feature_names(X)
         return self
 
-    def _check_parameters(self) -> None:
+    def check_fit(
+        self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | None = None
+    ) -> None:
+        """Refuse what `fit` would refuse of parameters, labels and environments; nothing is done.
+
+        For whoever prepares something first, such as a directory, that a mistake need not leave.
+        """
+        self._check_parameters()
+        source, *given = unpack_columns(X, y, environments)
+        columns = encode_columns(source, *given)
+        names = find_names(X, y, environments, columns)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `fit` will say it
+            check_for_balancing(columns, names.labels, names.environments)
+        self._choose_n_matches(len(columns.classes))
+
+    def _check_parameters(self) -> tuple[FitSettings, tuple[int, ...] | None]:
+        """All that can be told without data, before anything takes long."""
         get_metric(self.metric)
         if self.prior != AUTO:
             get_prior(self.prior)
         if isinstance(self.latent_dim, str):
             check_choice("latent_dim", self.latent_dim, (AUTO,), hint="or a whole number")
+        elif self.latent_dim is not None and self.latent_dim < 1:
+            raise ValueError(f"latent_dim must be at least 1, got {self.latent_dim}")
         check_choice("score", self.score, ("auto", *READINGS))
         counts = {"n_nearest": self.n_nearest, "max_steps": self.max_steps}
         for name, value in {**counts, "batch_size": self.batch_size}.items():
@@ -275,6 +290,22 @@ class CausalBalancer:
             torch.zeros((), device=self.device)
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"device {self.device!r} cannot be used: {error}") from error
+        Caliper.parse(self.caliper)
+        check_support(self.common_support)
+        if self.reuse_max is not None:
+            check_count("reuse_max", self.reuse_max)
+        if self.tolerance is not None:
+            check_tolerance(self.tolerance)
+        if not self.lr > 0:
+            raise ValueError(f"lr must be above 0, got {self.lr}")
+        settings = FitSettings(
+            max_steps=self.max_steps,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            seed=int(self.random_state),
+            feature_noise=self.feature_noise,
+        )
+        return settings, _read_widths(self.hidden)
 
     def _choose_n_matches(self, n_labels: int) -> int:
         if self.n_matches is None:
@@ -624,7 +655,7 @@ class CausalBalancer:
     @classmethod
     def _restore(cls, tensors: dict[str, torch.Tensor], facts: Any) -> CausalBalancer:
         parameters = facts["causal_balancer"]
-        if parameters["hidden"] is not None:
+        if isinstance(parameters["hidden"], list):
             parameters["hidden"] = tuple(parameters["hidden"])
         balancer = cls(**parameters)
         balancer.classes_ = np.asarray(facts["classes"])
@@ -650,6 +681,18 @@ class CausalBalancer:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v != defaults[k].default]
         return f"CausalBalancer({', '.join(changed)})"
+
+
+def _read_widths(hidden: Any) -> tuple[int, ...] | None:
+    """Widths of layers, of which one may stand alone."""
+    if hidden is None:
+        return None
+    widths = (hidden,) if isinstance(hidden, int | np.integer) else hidden
+    if not isinstance(widths, tuple | list) or not all(
+        isinstance(w, int | np.integer) and w > 0 for w in widths
+    ):
+        raise ValueError(f"hidden must be widths of layers such as 64 or [64, 64], got {hidden!r}")
+    return tuple(int(width) for width in widths) or None
 
 
 def _mean_difference(z: Floats, labels: Ints, environments: Ints, weights: Floats | None) -> float:

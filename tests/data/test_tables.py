@@ -60,7 +60,11 @@ def test_the_usual_names_need_not_be_said(tmp_path):
         ({"age": [40, "old", 60, "young"]}, COLUMNS, r"row 2 holds 'old' \(2 rows like it\)"),
         ({"age": [40, None, 60, 70]}, COLUMNS, "'age' .* row 2 holds nothing"),
         ({"age": [40, np.inf, 60, 70]}, COLUMNS, "row 2 holds inf"),
-        ({"ill": ["yes", None, "no", "no"]}, COLUMNS, "column 'ill' .* missing values"),
+        (
+            {"ill": ["yes", None, "no", "no"]},
+            COLUMNS,
+            r"column 'ill' .* missing values, first in row 2 \(index 1\): remove",
+        ),
         ({"hospital": ["n", "s", None, "s"]}, COLUMNS, "column 'hospital' .* missing values"),
     ],
 )

@@ -17,7 +17,7 @@ def _x(n: int = 40) -> np.ndarray:
 Y, E = np.arange(40) % 2, np.arange(40) // 20
 HALF_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, _x())
 BAD_INPUT = {
-    "NaN features": ({}, HALF_NAN, Y, E, "NaN or infinite value, first in row 7"),
+    "NaN features": ({}, HALF_NAN, Y, E, "NaN or infinite value, first in row 8 \\(index 7"),
     "infinite features": ({}, _x() * np.inf, Y, E, "NaN or infinite"),
     "text features": ({}, np.full((40, 3), "a"), Y, E, "not a table of numbers"),
     "one-dimensional features": ({}, np.zeros(40), Y, E, r"\[N, features\]"),
@@ -36,6 +36,18 @@ BAD_INPUT = {
     "unknown prior": ({"prior": "laplace"}, _x(), Y, E, "unknown prior 'laplace'"),
     "unknown score": ({"score": "both"}, _x(), Y, E, "unknown score 'both'"),
     "no nearest": ({"n_nearest": 0}, _x(), Y, E, "n_nearest must be at least 1"),
+    "half the range or more as common support": (
+        {"common_support": 0.6},
+        *(_x(), Y, E),
+        "common_support must be True, False or a least probability",
+    ),
+    "a negative tolerance": ({"tolerance": -1}, _x(), Y, E, "tolerance must be 0 or more"),
+    "no use of a match": ({"reuse_max": 0}, _x(), Y, E, "reuse_max must be at least 1"),
+    "a negative rate": ({"lr": -1}, _x(), Y, E, "lr must be above 0, got -1"),
+    "a caliper in words": ({"caliper": "near"}, _x(), Y, E, "caliper must be a distance"),
+    "noise of zero": ({"feature_noise": 0}, _x(), Y, E, "feature_noise must be above 0"),
+    "a latent_dim of zero": ({"latent_dim": 0}, _x(), Y, E, "latent_dim must be at least 1"),
+    "hidden in words": ({"hidden": "64,64"}, _x(), Y, E, r"such as 64 or \[64, 64\], got '64,64'"),
     "no y": ({}, _x(), None, E, "y and environments are needed"),
 }
 

@@ -20,8 +20,7 @@ def keep_near_ties(matches: Matches, tolerance: float) -> Matches:
     >>> keep_near_ties(found, 0.3).indices
     array([[[ 3,  4, -1]]])
     """
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance must be 0 or more, got {tolerance}")
+    check_tolerance(tolerance)
     far = matches.distances > tolerance
     far[:, :, 0] = False
     return replace(
@@ -29,3 +28,9 @@ def keep_near_ties(matches: Matches, tolerance: float) -> Matches:
         indices=np.where(far, -1, matches.indices),
         distances=np.where(far, np.inf, matches.distances),
     )
+
+
+def check_tolerance(tolerance: float) -> None:
+    """A distance, 0 or more."""
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must be 0 or more, got {tolerance}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.environments import EnvironmentDataset, EnvironmentSubset
+from equipoise.data.row_numbers import tell_row
 from equipoise.data.sources import Source, as_source
 
 
@@ -35,15 +37,25 @@ def encode_columns(source: Source, y: ArrayLike, environments: ArrayLike) -> Col
     return Columns(classes, known, label_codes.astype(np.int64), site_codes.astype(np.int64))
 
 
-def check_for_balancing(columns: Columns) -> None:
-    """Refuse labels and environments that cannot be told apart; warn where few can be."""
-    if len(columns.classes) < 2:
-        only = columns.classes.tolist()[0]
-        raise ValueError(f"balancing needs two labels or more, y has only {only!r}")
-    if len(columns.environments) < 2:
+def check_for_balancing(
+    columns: Columns,
+    label_names: Sequence[str] | None = None,
+    environment_names: Sequence[str] | None = None,
+) -> None:
+    """Refuse labels and environments that cannot be told apart; warn where few can be.
+
+    The names, where there are any, are what the values are called in messages.
+    """
+    labels = list(label_names or columns.classes.tolist())
+    sites = list(environment_names or columns.environments.tolist())
+    if len(labels) < 2:
+        raise ValueError(
+            f"balancing needs two labels or more, but every example has the label {labels[0]!r}"
+        )
+    if len(sites) < 2:
         raise ValueError(
             "Z can be told apart from the label only by its change between environments: two or "
-            f"more are needed, environments has only {columns.environments.tolist()[0]!r}"
+            f"more are needed, but every example is of the environment {sites[0]!r}"
         )
     seen = np.zeros((len(columns.classes), len(columns.environments)), dtype=bool)
     seen[columns.label_codes, columns.environment_codes] = True
@@ -57,7 +69,7 @@ def check_for_balancing(columns: Columns) -> None:
             "every environment has one label only, so no example has a match of another label; "
             "add environments that hold several"
         )
-    lonely = columns.classes[seen.sum(axis=1) == 1].tolist()
+    lonely = [labels[code] for code in np.flatnonzero(seen.sum(axis=1) == 1)]
     if lonely:
         warnings.warn(
             f"labels seen in one environment only: {lonely}. They are matched there; anchors of "
@@ -95,8 +107,13 @@ def check_column(name: str, values: ArrayLike) -> NDArray:
     array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, but has shape {array.shape}")
-    if pd.isna(array).any():
-        raise ValueError(f"{name} has missing values: remove those rows or name them")
+    missing = np.flatnonzero(pd.isna(array))
+    if len(missing):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(
+            f"{name} has missing values, first {tell_row(missing[0])}{more}: remove those rows, "
+            "or fill in a name such as 'unknown'"
+        )
     if array.dtype == object:
         array = np.asarray(pd.Series(array).infer_objects())
     if array.dtype.kind not in "biuf":

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.data.environments import EnvironmentDataset
+from equipoise.data.row_numbers import tell_row
 
 
 class Source(Protocol):
@@ -39,7 +40,7 @@ class ArraySource:
         if x.is_floating_point() and not bool(torch.isfinite(x).all()):
             row = int((~torch.isfinite(x)).flatten(1).any(1).nonzero()[0])
             raise ValueError(
-                f"X has a NaN or infinite value, first in row {row}: remove or impute it"
+                f"X has a NaN or infinite value, first {tell_row(row)}: remove or impute it"
             )
         _check_channels_first(tuple(x.shape[1:]))
         self.x = x

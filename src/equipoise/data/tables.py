@@ -17,6 +17,7 @@ from equipoise.choices import check_choice
 from equipoise.data.arrays import ArrayEnvironments
 from equipoise.data.categories import expand_category, is_category
 from equipoise.data.columns import check_column
+from equipoise.data.row_numbers import tell_row
 
 # What is looked for where nobody said: the first of these that is there.
 LABELS = ("label", "labels", "y")
@@ -150,8 +151,8 @@ def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
             row = int(np.flatnonzero(~is_number)[0])
             text = str(values[row])
             warnings.warn(
-                f"column {name!r} of {path} mixes numbers and text, first {text!r} in row "
-                f"{row + 1}: all are taken as text",
+                f"column {name!r} of {path} mixes numbers and text, first {text!r} "
+                f"{tell_row(row)}: all are taken as text",
                 stacklevel=4,
             )
     return values
