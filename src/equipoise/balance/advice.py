@@ -7,6 +7,7 @@ import pandas as pd
 from equipoise.balance.balance_table import THRESHOLD
 from equipoise.balance.findings import percent
 from equipoise.balance.left_out import LeftOut
+from equipoise.balance.missed import MissedFeature
 
 
 def advise_left_out(left_out: LeftOut) -> list[str]:
@@ -32,6 +33,19 @@ def advise_latent(latent_dim: int, n_environments: int) -> list[str]:
         "with the label in them, the better it can be told apart."
     )
     return advice
+
+
+def advise_missed(missed: tuple[MissedFeature, ...], latent_dim: int, n_features: int) -> list[str]:
+    """Room for what Z missed: what goes closely with the label varies little besides it."""
+    if not missed:
+        return []
+    names = ", ".join(feature.name for feature in missed[:3])
+    wider = f"latent_dim={n_features}, now {latent_dim}; " if latent_dim < n_features else ""
+    return [
+        f"Do not train on these batches yet. A column that goes closely with the label varies "
+        f"little besides it, and a small Z leaves it out first. Give Z more room ({wider}"
+        f"or another random_state) until {names} is evened out, or drop the column."
+    ]
 
 
 def advise_matches(by_n_matches: pd.DataFrame, n_matches: int, n_labels: int) -> list[str]:

@@ -30,6 +30,7 @@ from equipoise.balance.gain import Gain
 from equipoise.balance.groups import Groups
 from equipoise.balance.information import MAX_EXAMPLES, tabulate_information
 from equipoise.balance.matches import Matches
+from equipoise.balance.missed import find_missed
 from equipoise.balance.overlap import measure_overlap
 from equipoise.balance.strength import tabulate_strength
 from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
@@ -160,6 +161,7 @@ def diagnose_balance(
     use = tabulate_use(matches, groups, weights)
     by_caliper = trace_calipers(matches, z, groups, n_matches=a, anchors=anchors)
     by_n_matches = trace_numbers(matches, z, groups, anchors=anchors)
+    evened = find_evened(worst)
     verdict = decide_verdict(
         measure_dependence(table, information, overlap.table, use, strength),
         gain,
@@ -171,9 +173,10 @@ def diagnose_balance(
         overlap=overlap.table,
         use=use,
         information=information,
-        evened=find_evened(worst),
+        evened=evened,
         by_caliper=by_caliper,
         by_n_matches=by_n_matches,
+        missed=find_missed(features or {}, groups, evened, seed=seed),
     )
     return BalanceDiagnostics(
         groups=groups,

@@ -12,6 +12,7 @@ from equipoise.balance.dependence_of_z import WEAK, Dependence
 from equipoise.balance.gain import LARGE, SMALL, Gain
 from equipoise.balance.groups import POOLED
 from equipoise.balance.left_out import LeftOut
+from equipoise.balance.missed import MissedFeature
 
 
 def tell_before(d: Dependence) -> str:
@@ -140,6 +141,16 @@ def tell_features(evened: pd.DataFrame) -> list[str]:
             f"Still different, and so left for a model to learn from: {_list_features(left)}."
         )
     return told
+
+
+def tell_missed(missed: tuple[MissedFeature, ...]) -> list[str]:
+    """Columns that behave as what is spurious does, and were not evened out."""
+    return [
+        f"Between environments {feature.name} tells {percent(feature.least)} of the label in one "
+        f"and {percent(feature.most)} in another, as what is spurious does; in balanced batches "
+        f"the labels still differ in it by {feature.after:.2f} standard deviations."
+        for feature in missed[:3]
+    ]
 
 
 def _list_features(rows: pd.DataFrame, at_most: int = 4) -> str:

@@ -12,6 +12,7 @@ from equipoise.balance.advice import (
     advise_latent,
     advise_left_out,
     advise_matches,
+    advise_missed,
     advise_overlap,
     advise_size,
 )
@@ -24,10 +25,12 @@ from equipoise.balance.findings import (
     tell_gain,
     tell_known,
     tell_left_out,
+    tell_missed,
     tell_strength,
 )
 from equipoise.balance.gain import LARGE, SMALL, Gain
 from equipoise.balance.left_out import LeftOut, find_left_out
+from equipoise.balance.missed import MissedFeature
 
 #: A loss known less well than this is not called small.
 UNSURE = 0.05
@@ -66,15 +69,19 @@ def decide_verdict(
     evened: pd.DataFrame,
     by_caliper: pd.DataFrame,
     by_n_matches: pd.DataFrame,
+    missed: tuple[MissedFeature, ...] = (),
 ) -> Verdict:
     """Weigh the numbers and say it in words."""
     level, left_out = _choose_level(dependence, gain), find_left_out(information)
+    if missed and level in ("nothing to gain", "removed"):
+        level = "left"  # whatever became of this Z, it is not all of what is spurious
     findings = [tell_before(dependence), tell_after(dependence, level)]
     findings += tell_left_out(left_out)
     findings += tell_strength(dependence, strength)
     findings += tell_known(information)
     if level != "not known":
         findings += tell_features(evened)
+    findings += tell_missed(missed)
     if gain is not None:
         findings.append(tell_gain(gain, level))
     advice: list[str] = []
@@ -82,7 +89,8 @@ def decide_verdict(
         if dependence.is_steady:
             advice.append(_DOUBT)
         advice += advise_left_out(left_out)
-        if level in ("reduced", "left"):
+        advice += advise_missed(missed, latent_dim, len(evened))
+        if level in ("reduced", "left") and not missed:
             advice += advise_matches(by_n_matches, n_matches, n_labels)
             if not left_out.is_much:  # else to leave out more would contradict
                 advice += advise_caliper(by_caliper)
@@ -102,6 +110,11 @@ def decide_verdict(
     else:
         advice.append("Random batches will do; balanced ones would show fewer examples more often.")
     headline = _write_headline(level, dependence, gain, left_out)
+    if missed:
+        headline = (
+            f"Z has missed something that looks spurious: {missed[0].name} still differs between "
+            "the labels."
+        )
     return Verdict(level, headline, tuple(findings), tuple(advice))
 
 
