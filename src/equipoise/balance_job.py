@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +46,9 @@ def balance_dataset(
 ) -> BalanceResult:
     """Fit a `CausalBalancer` and write its matches, weights, summary and report to a directory.
 
-    Interrupted, the same call goes on where it stopped and ends with the same files; a
-    directory that holds something else is refused.
+    Interrupted, the same call goes on where it stopped and ends with the same files. A
+    directory that holds the result of another call is refused; one that holds only what
+    another call began is begun anew, which is said.
 
     Parameters
     ----------
@@ -62,6 +64,7 @@ def balance_dataset(
     rows = _choose_rows(dataset, leave_out)
     training = dataset.subset(rows)
     balancer = CausalBalancer(**parameters, verbose=verbose)
+    balancer.check_fit(training)
     _begin(output, balancer, training, rows, known)
     balancer = _fit(balancer, training, output)
     chosen = {name: np.asarray(values)[rows] for name, values in (known or {}).items()}
@@ -124,10 +127,17 @@ def _begin(
         except json.JSONDecodeError as error:
             raise ValueError(f"{path} is damaged ({error}); choose another output") from error
         if found != facts:
-            raise ValueError(
-                f"{output} holds the result of other {_list_differences(found, facts)}: choose "
-                "another output, or delete it"
+            differ = _list_differences(found, facts)
+            if not _is_only_begun(output):
+                raise ValueError(
+                    f"{output} holds the result of other {differ}: choose another output, or "
+                    "delete it"
+                )
+            warnings.warn(
+                f"{output} held only the beginning of a fit with other {differ}: it starts over",
+                stacklevel=3,
             )
+            _remove_checkpoints(output)
     elif output.is_dir() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty and holds no result: choose another output")
     output.mkdir(parents=True, exist_ok=True)
@@ -155,9 +165,19 @@ def _fit(balancer: CausalBalancer, training: EnvironmentDataset, output: Path) -
         return CausalBalancer.load(path)
     balancer.fit(training, checkpoint=checkpoint)
     balancer.save(path)
+    _remove_checkpoints(output)
+    return balancer
+
+
+def _is_only_begun(output: Path) -> bool:
+    """Whether there is nothing but what a call writes before its first result."""
+    begun = (SETTINGS, CHECKPOINT)
+    return all(file.name.startswith(begun) or file.suffix == ".part" for file in output.iterdir())
+
+
+def _remove_checkpoints(output: Path) -> None:
     for each in output.glob(f"{CHECKPOINT}*"):  # one for each candidate of an 'auto' choice
         each.unlink()
-    return balancer
 
 
 def _name_examples(training: EnvironmentSubset) -> list[str] | None:

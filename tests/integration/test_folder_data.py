@@ -181,10 +181,10 @@ def test_a_table_is_packed_with_its_columns_and_trains(tmp_path):
         (("pack", ".", "--output", "backbone.py"), "is a file; a dataset is saved as"),
         (("check", ".", "--dataset", "PAC"), "Did you mean 'PACS'"),
         (("features", "nothing", "--output", "f"), "unknown dataset 'nothing'"),
-        (("features", "PACS", "--output", "f", "--label", "y"), "label is no option of"),
+        (("features", "PACS", "--output", "f", "--label", "y"), "--label is no option of"),
         (("features", ".", "--output", "f", "--backbone", "resnet"), "a backbone is timm/NAME"),
         (("pack", "data.csv", "--output", "f"), "there is no data at data.csv"),
-        (("pack", "ColoredMNIST", "--output", "f", "--image-size", "3"), "image_size is no option"),
+        (("pack", "ColoredMNIST", "--output", "f", "--image-size", "3"), "--image-size is no option"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(words, message, backbone):

@@ -214,17 +214,26 @@ class TestMistakes:
         [
             ({"marker": np.nan}, (), "column 'marker' of"),
             ({"ill": None}, (), "has missing values"),
-            ({"ill": "yes"}, (), "two labels or more"),
-            ({"hospital": "north"}, (), "two or more are needed"),
+            ({"ill": "yes"}, (), "every example has the label 'yes'"),
+            ({"hospital": "north"}, (), "every example is of the environment 'north'"),
             ({}, ("--features", "markr"), "Did you mean 'marker'?"),
             ({}, ("--leave-out", "nort"), "Did you mean 'north'?"),
             ({}, ("--set", "tolerence=1"), "Did you mean 'tolerance'?"),
             ({}, ("--set", "tolerance"), "name=value"),
-            ({}, ("--set", "tolerance=few"), "got 'tolerance=few'"),
+            ({}, ("--set", "tolerance=few"), "tolerance is a number; got 'tolerance=few'"),
+            ({}, ("--set", "prior=7"), "prior is a word: auto, gaussian"),
+            ({}, ("--set", "score=both"), "unknown score 'both'"),
+            ({}, ("--set", "hidden=wide"), "such as [64,64]; got 'hidden=wide'"),
+            ({}, ("--set", "hidden=[64,0]"), "hidden must be widths of layers"),
+            ({}, ("--set", "reuse_max=1.5"), "reuse_max is a whole number"),
+            ({}, ("--set", "latent_dim=2"), "use --latent-dim"),
+            ({}, ("--set", "max_steps=2"), "use --steps"),
+            ({}, ("--image-size", 8), "--image-size says nothing about"),
+            ({"marker": "n/a"}, ("--features", "marker,fever"), "choose columns with --features"),
             ({}, ("--metric", "l3"), "Did you mean"),
             ({}, ("--latent-dim", "atuo"), "Did you mean 'auto'?"),
-            ({}, ("--latent-dim", 0), "latent_dim must be at least 1"),
-            ({}, ("--n-matches", 5), "n_matches must be between 1 and"),
+            ({}, ("--latent-dim", 0), "--latent-dim must be at least 1"),
+            ({}, ("--n-matches", 5), "--n-matches must be between 1 and"),
             ({}, ("--caliper", 1e-300, "--quiet"), "leave no example with a match"),
         ],
     )
@@ -241,6 +250,51 @@ class TestMistakes:
         assert said.startswith("error: ")
         assert message in said
         assert "Traceback" not in said
+
+    def test_a_mistake_does_not_block_its_correction(self, patients, tmp_path):
+        table = patients.drop(columns="scanner").head(300)
+        table.assign(ill="yes").to_csv(tmp_path / "wrong.csv", index=False)
+        table.to_csv(tmp_path / "right.csv", index=False)
+        options = ("--steps", 2, "--quiet", "--no-report")
+        output = tmp_path / "out"
+        assert run_balance(tmp_path / "wrong.csv", output, *options).exit_code == 2
+        assert not output.exists()
+        result = run_balance(tmp_path / "right.csv", output, *options)
+        assert result.exit_code == 0, result.output
+
+    def test_what_was_only_begun_is_begun_anew_and_this_is_said(self, csv, tmp_path, monkeypatch):
+        options = ("--quiet", "--no-report")
+        take_step = fitting._Fit.step
+        steps = []
+
+        def give_up(self):
+            if len(steps) == 60:
+                raise KeyboardInterrupt
+            steps.append(1)
+            take_step(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(fitting._Fit, "step", give_up)
+            assert run_balance(csv, tmp_path / "out", "--steps", 70, *options).exit_code == 130
+        assert (tmp_path / "out" / "fit.safetensors").is_file()
+        result = run_balance(csv, tmp_path / "out", "--steps", 5, *options)
+        assert result.exit_code == 0, result.output
+        said = " ".join(result.stderr.split())
+        assert "note: " in said
+        assert "beginning of a fit with other parameters (max_steps): it starts over" in said
+        assert run_balance(csv, tmp_path / "fresh", "--steps", 5, *options).exit_code == 0
+        for name in ("weights.parquet", "balancer.safetensors", "settings.json"):
+            again, fresh = ((tmp_path / folder / name).read_bytes() for folder in ("out", "fresh"))
+            assert again == fresh
+
+    @pytest.mark.parametrize("widths", ["8", "8,8", "(8,8)", "[8,8]"])
+    def test_widths_are_understood_as_people_write_them(self, patients, tmp_path, widths):
+        patients.head(200).to_csv(tmp_path / "t.csv", index=False)
+        options = ("--set", f"hidden={widths}", "--steps", 2, "--quiet", "--no-report")
+        result = run_balance(tmp_path / "t.csv", tmp_path / "out", *options)
+        assert result.exit_code == 0, result.output
+        loaded = CausalBalancer.load(tmp_path / "out" / "balancer.safetensors")
+        assert loaded.latent_model_.settings.hidden == ((8,) if widths == "8" else (8, 8))
 
     def test_a_directory_of_other_results_is_left_alone(self, csv, done, tmp_path):
         _, output = done

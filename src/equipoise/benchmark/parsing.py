@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -40,8 +41,17 @@ def parse_choices(choices: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A number, true, false, null or a list as in JSON; anything else is a text."""
+    """A number, true, false, null or a list as in JSON; anything else is a text.
+
+    Whole numbers with commas between them are a list without its brackets.
+
+    >>> parse_value("[64, 64]"), parse_value("64,64"), parse_value("(64,)"), parse_value("adamw")
+    ([64, 64], [64, 64], [64], 'adamw')
+    """
     try:
         return json.loads(text)
     except json.JSONDecodeError:
+        inside = text[1:-1] if text.startswith("(") and text.endswith(")") else text
+        if re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*,?\s*", inside):
+            return [int(number) for number in inside.split(",") if number.strip()]
         return text

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from equipoise.cli.errors import plain_errors
+from equipoise.cli.errors import plain_errors, plain_notes
 
 
 @plain_errors
@@ -91,7 +91,9 @@ def balance(
 
     columns = [name for value in features or [] for name in value.split(",")]
     options = collect_options(image_size, None, label, environment, columns, None)
-    dataset = open_data(data, data_dir, options, verbose=not quiet)
+    chosen = _parse_parameters(choices or [])
+    with plain_notes(balance):
+        dataset = open_data(data, data_dir, options, verbose=not quiet)
     parameters: dict[str, Any] = {
         "n_matches": n_matches,
         "latent_dim": None if latent_dim is None else parse_value(latent_dim),
@@ -102,33 +104,79 @@ def balance(
         "device": choose_device(device),
         "n_jobs": n_jobs,
     }
-    result = balance_dataset(
-        dataset,
-        output,
-        leave_out=leave_out or (),
-        report=report,
-        verbose=not quiet,
-        **parameters | _parse_parameters(choices or [], parameters),
-    )
+    with plain_notes(balance):
+        result = balance_dataset(
+            dataset,
+            output,
+            leave_out=leave_out or (),
+            report=report,
+            verbose=not quiet,
+            **parameters | chosen,
+        )
     if not quiet:
         typer.echo(summarise_balance(result.diagnostics))
         page = " Open report.html to look at it." if report else ""
         typer.echo(f"\nWritten to {output}/.{page}")
 
 
-def _parse_parameters(choices: list[str], given: dict[str, Any]) -> dict[str, Any]:
+# Parameters of CausalBalancer that have an option of their own.
+OWN_OPTIONS = {
+    "n_matches": "--n-matches",
+    "latent_dim": "--latent-dim",
+    "caliper": "--caliper",
+    "metric": "--metric",
+    "max_steps": "--steps",
+    "random_state": "--seed",
+    "device": "--device",
+    "n_jobs": "--n-jobs",
+    "verbose": "--quiet",
+}
+WORDS, COUNTS = ("prior", "score"), ("n_nearest", "reuse_max", "batch_size")
+
+
+def _parse_parameters(choices: list[str]) -> dict[str, Any]:
     """`name=value` texts as parameters of CausalBalancer that have no option of their own."""
     from equipoise.balancer import CausalBalancer
     from equipoise.benchmark.parsing import parse_value
     from equipoise.choices import check_choice
 
-    others = [name for name in CausalBalancer().get_params() if name not in {*given, "verbose"}]
+    others = [name for name in CausalBalancer().get_params() if name not in OWN_OPTIONS]
     found = {}
     for choice in choices:
         name, equals, text = choice.partition("=")
+        if name in OWN_OPTIONS:
+            raise ValueError(f"--set does not take {name}: use {OWN_OPTIONS[name]}")
         check_choice("parameter", name, others)
         value = parse_value(text)
-        if not equals or (isinstance(value, str) and name not in ("prior", "score")):
-            raise ValueError(f"--set takes name=value with a number, got {choice!r}")
+        if not equals or not _is_possible(name, value):
+            raise ValueError(
+                f"--set takes name=value, where {name} is {_describe(name)}; got {choice!r}"
+            )
         found[name] = tuple(value) if isinstance(value, list) else value
     return found
+
+
+def _is_possible(name: str, value: Any) -> bool:
+    if name in WORDS:
+        return isinstance(value, str)
+    if name == "hidden":
+        widths = value if isinstance(value, list) else [value]
+        return value is None or all(type(width) is int for width in widths)
+    if name in COUNTS:
+        return type(value) is int or (value is None and name == "reuse_max")
+    return isinstance(value, int | float) or (value is None and name == "tolerance")
+
+
+def _describe(name: str) -> str:
+    """What may follow `name=`."""
+    from equipoise.latent import PriorFamily
+    from equipoise.latent.scores import READINGS
+
+    if name == "hidden":
+        return "a width of layers such as 64, or several such as [64,64]"
+    if name in WORDS:
+        words = tuple(PriorFamily.families) if name == "prior" else READINGS
+        return "a word: " + ", ".join(("auto", *words))
+    if name == "common_support":
+        return "true, false or a number such as 0.1"
+    return "a whole number" if name in COUNTS else "a number"

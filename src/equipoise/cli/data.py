@@ -39,7 +39,8 @@ OnBroken = Annotated[
 Label = Annotated[str | None, typer.Option(help="Column or array of labels.")]
 Environment = Annotated[str | None, typer.Option(help="Column or array of environments.")]
 Columns = Annotated[
-    list[str] | None, typer.Option("--column", help="A column of features; repeatable.")
+    list[str] | None,
+    typer.Option("--features", "--column", help="A column of features; repeatable."),
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Where the data of a named dataset are.")]
 Jobs = Annotated[

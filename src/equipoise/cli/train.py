@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 @plain_errors
 def train(
-    dataset: Annotated[str, typer.Option(help="A name of `equipoise list datasets`.")],
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="A name of `equipoise list datasets`, or the path of a folder tree of images or "
+            "of what `equipoise data pack` wrote."
+        ),
+    ],
     algorithm: Annotated[str, typer.Option(help="A name of `equipoise list algorithms`.")],
     test_environment: Annotated[
         str, typer.Option(help="Left out of training: name or position; 'none' trains on all.")
