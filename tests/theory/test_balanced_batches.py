@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from equipoise.theory.balanced_batches import (
     BalanceCase,
     balanced_share,
+    examine_ties,
     measure_balance,
     sample_discrete,
 )
@@ -78,3 +79,11 @@ def test_every_label_occurs_with_every_value_and_the_score_is_its_share():
 def test_an_empty_cell_is_refused():
     with pytest.raises(ValueError, match="cell of 10 labels"):
         sample_discrete(200, 10, seed=0)
+
+
+def test_values_that_share_a_score_are_balanced_only_by_drawing_among_ties():
+    first, once, drawn = examine_ties(4000, seed=0)
+    assert first["gap_given_z"] > 0.2
+    assert once["gap_given_z"] > 0.2
+    assert drawn["gap_given_z"] < 0.08
+    assert {row["gap_given_score"] for row in (first, once, drawn)} == {0.0}

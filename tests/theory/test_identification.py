@@ -80,6 +80,7 @@ def make_records(worst, twin, score):
             "worst": worst[i],
             "worst_twin": twin[i],
             "r2_one_map": worst[i],
+            "r2_truth": twin[i],
             "r2_of_x": 0.5,
             "mcc": 0.7,
             "score_distance_twin": 0.3,
@@ -100,7 +101,8 @@ def test_the_verdict_follows_the_numbers():
     holds, words = describe(make_records((0.9, 0.9, 0.91, 0.9), (0.9, 0.4, 0.5, 0.9), scores))
     assert holds
     assert "Counting pairs does not suffice" in words
-    assert "reaches 0.400" in words
+    assert "the controls have 0.92 of the truth" in words
+    assert "0.42 (0.40) of a twin" in words
     assert "0.31 off" in words
     for bad in (
         make_records((0.8, 0.5, 0.9, 0.9), (0.8, 0.4, 0.5, 0.9), scores),  # Z not recovered

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from equipoise.theory.balanced_batches import examine_ties
 from equipoise.theory.balancing_scores import examine_functions
 from equipoise.theory.identification import list_cases
 from equipoise.theory.outcome import show_value
@@ -15,6 +16,7 @@ from equipoise.theory.run_balance import (
     list_balance_cases,
     tabulate_functions,
     tabulate_shares,
+    tabulate_ties,
 )
 from equipoise.theory.run_identifiability import (
     describe_recovery,
@@ -45,7 +47,8 @@ def examine(name):
         return records, list_cases(range(5)), tables, describe_recovery(*tables)
     if name == "balance":
         functions = tabulate_functions(examine_functions(6_000, seed=0))
-        tables = tabulate_shares(records), functions
+        ties = tabulate_ties(examine_ties(6_000, seed=0))
+        tables = tabulate_shares(records), functions, ties
         cases = list_balance_cases(0, quick=False)
         return records, cases, tables, describe_balance(records, functions)
     tables = tabulate_risks(records), tabulate_tilt()

@@ -41,7 +41,7 @@ def test_the_twins_z_has_the_distribution_its_prior_says():
             assert ks_2samp(radius, theirs).pvalue > 1e-4
 
 
-@pytest.mark.parametrize(("statistics", "accuracy"), [(1, 1e-6), (2, 1e-3)])
+@pytest.mark.parametrize(("statistics", "accuracy"), [(1, 1e-6), (2, 1e-4)])
 def test_the_twist_changes_no_volume(statistics, accuracy):
     _, twin, sample = make_twin(n_environments=3, n_labels=2, statistics=statistics)
     z, labels = sample.z[:5], sample.labels[:5]
@@ -67,7 +67,7 @@ def test_the_twist_changes_no_density_of_any_environment():
 
 @pytest.mark.parametrize(
     ("changes", "accuracy"),
-    [({}, 1e-9), ({"statistics": 2, "n_labels": 2, "n_environments": 3}, 1e-3)],
+    [({}, 1e-9), ({"statistics": 2, "n_labels": 2, "n_environments": 3}, 1e-4)],
 )
 def test_a_twin_can_be_undone(changes, accuracy):
     _, twin, sample = make_twin(**changes)
@@ -121,4 +121,4 @@ def test_the_density_of_every_pair_is_the_twins_too(n_environments):
             means = model.means[sample.labels, environment]
             spread = model.log_variances[sample.labels, environment]
             densities.append((np.square(z - means) * np.exp(-spread) + spread).sum(axis=1))
-        np.testing.assert_allclose(*densities, atol=1e-8 if n_environments == 1 else 2e-3)
+        np.testing.assert_allclose(*densities, atol=1e-8 if n_environments == 1 else 2e-4)

@@ -129,6 +129,44 @@ def measure_balance(case: BalanceCase) -> Record:
     }
 
 
+TIES = {
+    "the nearest, lowest index": {"k": 1},
+    "the nearest, ties broken once at random": {"k": 1, "at_random": True},
+    "one of the 40 nearest at random": {"k": 40},
+}
+
+
+def examine_ties(n_examples: int, *, seed: int) -> list[Record]:
+    """Exact matches where different values of Z share a score: p̂(Y | Z) depends on the choice.
+
+    Two labels, four values of Z with scores 0.7, 0.7, 0.3, 0.3. Theorem 3.7 gives every label one
+    half, given Z; its proof takes p̂(Y | Z) for p̂(Y | b(Z)), which holds if the match is drawn
+    at random among all that are equally near.
+    """
+    generator = np.random.default_rng([seed, 0x71E5])
+    z = generator.integers(4, size=n_examples)
+    propensity = np.array([0.7, 0.7, 0.3, 0.3])[z]
+    labels = (generator.random(n_examples) >= propensity).astype(np.int64)
+    log_scores = np.log(np.stack([propensity, 1.0 - propensity], axis=1))
+    environments = np.zeros_like(labels)
+    found = []
+    for name, options in TIES.items():
+        breaker = np.random.default_rng([seed, 1]) if "at_random" in options else None
+        matches = match_scores(log_scores, labels, k=int(options["k"]), generator=breaker)
+        sampler = BalancedBatchSampler(
+            labels, environments, matches, anchors_per_environment=250, n_matches=1, seed=seed
+        )
+        rows = np.concatenate([np.asarray(batch) for batch in sampler])
+        given_z = count_cells(labels[rows], z[rows], environments[rows], (1, 4, 2))[0]
+        given_b = given_z.reshape(2, 2, 2).sum(axis=1)
+        record: Record = {"match": name}
+        for what, counts in (("gap_given_z", given_z), ("gap_given_score", given_b)):
+            shares = counts[:, 0] / counts.sum(axis=1)
+            record[what] = float(np.abs(shares - 0.5).max())
+        found.append(record)
+    return found
+
+
 def _draw_seed(case: BalanceCase) -> int:
     """Draws of its own for every case, so that their p-values are independent."""
     place = [case.seed, case.n_labels, case.n_matches, MATCHINGS.index(case.matching)]

@@ -12,7 +12,7 @@ from equipoise.theory.mixing import draw_rotation
 Floats = NDArray[np.float64]
 
 SWIRL = 1.5  # radians of a turn at radius 1
-FLOW_TIME, FLOW_STEPS = 2.0, 40  # of each flow; typical speed 1
+FLOW_TIME, FLOW_STEPS = 2.0, 100  # of each flow; typical speed 1
 ROUNDS = 2  # swirls or flows, one after the other, each along other directions
 
 
@@ -39,7 +39,7 @@ class Swirl:
         _, sizes, directions = np.linalg.svd((means - means[0]) / self._deviation)
         rank = int((sizes > 1e-9 * max(1.0, sizes[0])).sum())
         self._told, free = directions[:rank], directions[rank:]
-        self._frames = [draw_rotation(len(free), generator) @ free for _ in range(ROUNDS)]
+        self._frames = [_draw_turn(len(free), generator) @ free for _ in range(ROUNDS)]
         self.n_directions = len(free) if len(free) > 1 else 0
 
     def apply(self, z: Floats) -> Floats:
@@ -132,6 +132,12 @@ def find_freedom(
     varied = np.abs(log_variances - log_variances[0]).max() > 0
     found = (LevelFlow if varied else Swirl)(means, log_variances, generator)
     return found if found.n_directions else None
+
+
+def _draw_turn(n: int, generator: np.random.Generator) -> Floats:
+    """A rotation without reflection: mirrored, a second swirl in a plane would undo the first."""
+    turn = draw_rotation(n, generator)
+    return turn if n == 0 or np.linalg.det(turn) > 0 else turn * np.where(np.arange(n), 1, -1)
 
 
 def swirl_pairs(h: Floats, strength: float) -> Floats:

@@ -20,7 +20,7 @@ from equipoise.latent import (
     log_scores,
     start_from_components,
 )
-from equipoise.theory.freedoms import SWIRL, swirl_pairs
+from equipoise.theory.freedoms import Swirl
 from equipoise.theory.records import Record
 from equipoise.theory.recovery import (
     affine_r2,
@@ -163,7 +163,8 @@ def measure_recovery(case: IdentificationCase) -> Record:
     """Fit a case and compare what it found with the truth, on examples it has not seen.
 
     The twin explains the same data with another Z: what agrees with the truth but not with it
-    was found by luck or by smoothness, not from the data.
+    was found by luck or by smoothness, not from the data. `r2_truth` is how far the true Z itself
+    agrees with the twin's: below 1 no fit can be right about both.
     """
     scm = make_scm(case)
     with torch.enable_grad():
@@ -196,14 +197,14 @@ def measure_recovery(case: IdentificationCase) -> Record:
         ),
     }
     if case.networks == "plain":
-        # Its prior is round: turned, what it found explains x as well.
-        turned = swirl_pairs(found, SWIRL)
-        nothing = {"score_distance": None, "match_loss": None}
+        turned = _turn_freely(model, found, case.seed)
+        nothing = {"score_distance": None, "match_loss": None, "r2_truth": None}
         return {**record, **_compare(scm, test.z, turned, test.labels, "_twin"), **nothing}
     scores = log_scores(model, source, test.labels, test.environments, score="observed")
     return {
         **record,
         **_compare(scm, other, found, test.labels, "_twin"),
+        "r2_truth": _compare(scm, other, test.z, test.labels, "")["r2"],
         "score_distance": score_distance(test.log_propensity, scores),
         "match_loss": _match_loss(test, scores),
     }
@@ -218,6 +219,14 @@ def _compare(
         f"r2{suffix}": average_within(affine_r2, *statistics, labels),
         f"worst{suffix}": average_within(worst_direction_r2, *statistics, labels),
     }
+
+
+def _turn_freely(model: LatentCovariateModel, found: Floats, seed: int) -> Floats:
+    """Another Z that a plain VAE explains x with as well: turned where its own prior is round."""
+    own = {name: value.double().numpy()[0] for name, value in model.prior.state_dict().items()}
+    means = own["mean"]  # [1, n]
+    log_variances = own.get("log_variance", np.zeros_like(means))
+    return Swirl(means, log_variances, np.random.default_rng(seed)).apply(found)
 
 
 def _match_loss(test: SyntheticSample, scores: Floats) -> float:

@@ -21,22 +21,24 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 WORLDS: dict[str, World] = {world.name: world for world in (DiscreteWorld(), GaussianWorld())}
-BATCHES = {"random": "ERM", "balanced": "balanced", "untrimmed": "balanced without trimming"}
-# One covariate. Where x is discrete, u is taken for part of Z unless features are noisy. Gaussian
-# tails have no overlap: there one label is left alone, and no match can balance it.
+BATCHES = {"random": "ERM", "balanced": "balanced", "default": "balanced, default settings"}
+# Where x is discrete, u is taken for part of Z unless features are noisy. Gaussian tails have no
+# overlap: there one label is left alone, and no match can balance it.
 BALANCERS: dict[str, dict[str, Any]] = {
     "discrete": {"feature_noise": 1.0, "tolerance": 0.01},
     "Gaussian": {"common_support": 0.1},
 }
+ONE_COVARIATE: dict[str, Any] = {"latent_dim": 1, "hidden": [64, 64]}  # of every balancer
 ANCHORS = 128  # of every environment in a batch
 
 
 @dataclass(frozen=True)
 class MinimaxCase:
-    """A network to train: in which world, with which of `BATCHES`."""
+    """A network to train: in which world, with which of `BATCHES`, from which balancer."""
 
     world: str
     batches: str
+    balancer: dict[str, Any]
     n_examples: int  # of every training environment
     steps: int
     balancer_steps: int
@@ -60,13 +62,8 @@ def train_network(case: MinimaxCase) -> Record:
     labels = np.concatenate([part[1] for part in parts])
     environments = np.repeat(np.arange(len(parts)), case.n_examples)
     if case.batches != "random":
-        trim = {"common_support": False} if case.batches == "untrimmed" else {}
         balancer = CausalBalancer(
-            latent_dim=1,
-            hidden=(64, 64),
-            max_steps=case.balancer_steps,
-            random_state=case.seed,
-            **{**BALANCERS[case.world], **trim},
+            max_steps=case.balancer_steps, random_state=case.seed, **case.balancer
         ).fit(x, labels, environments)
         batches = _repeat(balancer.batch_sampler(ANCHORS))
     else:

@@ -15,6 +15,8 @@ from rich.table import Table
 from equipoise.files import write_json, write_whole
 from equipoise.report.figures import save_figure
 
+NOT_AS_PROMISED = "Not as promised. "
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -43,6 +45,11 @@ class Outcome:
             for part in _fit_columns(table, console.width):
                 console.print(part)
         console.print(self.sentence, markup=False, highlight=False)
+
+
+def mark_quick(sentence: str) -> str:
+    """The sentence of a quick look, whose sizes are too small to judge by."""
+    return f"A quick look, not a result. {sentence.removeprefix(NOT_AS_PROMISED)}"
 
 
 def _fit_columns(table: pd.DataFrame, width: int) -> Iterator[Table]:

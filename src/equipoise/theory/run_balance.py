@@ -10,9 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import combine_pvalues
 
-from equipoise.theory.balanced_batches import MATCHINGS, BalanceCase, measure_balance
+from equipoise.theory.balanced_batches import (
+    MATCHINGS,
+    BalanceCase,
+    examine_ties,
+    measure_balance,
+)
 from equipoise.theory.balancing_scores import BalancingScore, examine_functions
-from equipoise.theory.outcome import Outcome
+from equipoise.theory.outcome import NOT_AS_PROMISED, Outcome, mark_quick
 from equipoise.theory.records import Record, run_cases
 
 LABELS = (2, 5, 10)
@@ -52,10 +57,16 @@ def run_balance(
         n_jobs=n_jobs,
         verbose=verbose,
     )
-    scores = examine_functions(2_000 if quick else 6_000, seed=seed)
+    size = 2_000 if quick else 6_000
+    scores, ties = examine_functions(size, seed=seed), examine_ties(size, seed=seed)
     shares, functions = tabulate_shares(records), tabulate_functions(scores)
     holds, sentence = describe_balance(records, functions)
-    tables = {"labels in batches": shares, "balancing scores": functions}
+    sentence = mark_quick(sentence) if quick else sentence
+    tables = {
+        "labels in batches": shares,
+        "values of Z that share a score": tabulate_ties(ties),
+        "balancing scores": functions,
+    }
     outcome = Outcome("balance", tables, draw_balance(records), sentence, holds)
     outcome.save(output)
     return outcome
@@ -85,6 +96,13 @@ def tabulate_functions(scores: list[BalancingScore]) -> pd.DataFrame:
     return functions
 
 
+def tabulate_ties(ties: list[Record]) -> pd.DataFrame:
+    """A row for each way to choose among equally near matches: largest gaps to one half."""
+    table = pd.DataFrame(ties)
+    table.columns = ["match", "largest gap given Z", "given s(Z)"]
+    return table
+
+
 def describe_balance(records: list[Record], functions: pd.DataFrame) -> tuple[bool, str]:
     """Whether exact matches follow the formula and exactly the finer functions balance."""
     exact = [r for r in records if r["case"]["matching"] != MATCHINGS[2]]
@@ -105,7 +123,7 @@ def describe_balance(records: list[Record], functions: pd.DataFrame) -> tuple[bo
         f"random batches. Functions finer than s(Z) leave at most {left:.1%} of I(Y;Z) in batches, "
         f"coarser ones at least {kept:.0%}, as Theorem 3.6 says."
     )
-    return holds, words if holds else f"Not as promised. {words}"
+    return holds, words if holds else NOT_AS_PROMISED + words
 
 
 def draw_balance(records: list[Record]) -> Figure:

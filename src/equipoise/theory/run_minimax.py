@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from equipoise.theory.minimax import BALANCERS, BATCHES, WORLDS, MinimaxCase, train_network
-from equipoise.theory.outcome import Outcome
+from equipoise.theory.minimax import (
+    BALANCERS,
+    BATCHES,
+    ONE_COVARIATE,
+    WORLDS,
+    MinimaxCase,
+    train_network,
+)
+from equipoise.theory.outcome import NOT_AS_PROMISED, Outcome, mark_quick
 from equipoise.theory.records import Record, run_cases
 from equipoise.theory.worlds import World, find_best_tilt
 
 SEEDS = 3
 POINTS = 0.02  # two points of worst-case error
 FLIPS = (0.05, 0.4)  # for the case beyond the theorem: one label is told better than the other
-COLOURS = {"random": "#b2182b", "balanced": "#2166ac", "untrimmed": "#92c5de"}
+COLOURS = {"random": "#b2182b", "balanced": "#2166ac", "default": "#92c5de"}
 
 
 def list_minimax_cases(seeds: range, *, quick: bool) -> list[MinimaxCase]:
-    """Random and balanced batches in both worlds; without trimming where some is needed."""
+    """Random batches, balanced ones, and those of a balancer with default settings."""
     sizes = (4_000, 200, 150, 4_000) if quick else (20_000, 1_500, 600, 40_000)
     return [
-        MinimaxCase(world, batches, *sizes, seed)
+        MinimaxCase(world, batches, list_settings(world, batches), *sizes, seed)
         for seed in seeds
         for world in WORLDS
         for batches in BATCHES
-        if batches != "untrimmed" or "common_support" in BALANCERS[world]
     ]
+
+
+def list_settings(world: str, batches: str) -> dict[str, Any]:
+    """The settings of the balancer behind a kind of batches; none for random ones."""
+    if batches == "random":
+        return {}
+    return {**ONE_COVARIATE, **(BALANCERS[world] if batches == "balanced" else {})}
 
 
 def run_minimax(
@@ -52,6 +66,7 @@ def run_minimax(
     table = tabulate_risks(records)
     beyond = tabulate_tilt()
     holds, sentence = describe_risks(table, beyond)
+    sentence = mark_quick(sentence) if quick else sentence
     tables = {"worst case over environments": table, "beyond the theorem": beyond}
     outcome = Outcome("minimax", tables, draw_risks(records), sentence, holds)
     outcome.save(output)
@@ -104,16 +119,16 @@ def describe_risks(table: pd.DataFrame, beyond: pd.DataFrame) -> tuple[bool, str
             f"error of {bayes['error']:.1%}; a network on balanced batches has "
             f"{balanced['error']:.1%}, {100 * away:.1f} points from it, by ERM {erm['error']:.1%}"
         )
-        if "network, balanced without trimming" in own.index:
-            untrimmed = own.loc["network, balanced without trimming", "error"]
-            parts[-1] += f" (where examples without overlap are kept, {untrimmed:.1%})"
+        if "network, balanced, default settings" in own.index:
+            default = own.loc["network, balanced, default settings", "error"]
+            parts[-1] += f" (with default settings {default:.1%})"
     words = ". ".join(part[0].upper() + part[1:] for part in parts) + "."
     tilt = beyond.iloc[0]
     words += (
         f" Where labels are not told equally well and their frequencies may change too, the "
         f"balanced classifier is not minimax: {tilt['balanced']:.3f} against {tilt['best']:.3f}."
     )
-    return holds, words if holds else f"Not as promised. {words}"
+    return holds, words if holds else NOT_AS_PROMISED + words
 
 
 def draw_risks(records: list[Record]) -> Figure:
