@@ -4,6 +4,7 @@ Each gets a ValueError in plain words, or a stated and counted fallback, and not
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from equipoise import BalancedBatchSampler, CausalBalancer, match_scores
@@ -20,6 +21,12 @@ BAD_INPUT = {
     "NaN features": ({}, HALF_NAN, Y, E, "NaN or infinite value, first in row 8 \\(index 7"),
     "infinite features": ({}, _x() * np.inf, Y, E, "NaN or infinite"),
     "text features": ({}, np.full((40, 3), "a"), Y, E, "not a table of numbers"),
+    "a column of text": (
+        {},
+        pd.DataFrame({"age": np.arange(40.0), "device": ["7", "portable"] * 20}),
+        *(Y, E),
+        r"column 'device' holds 'portable'. Turn text into numbers with pandas.get_dummies",
+    ),
     "one-dimensional features": ({}, np.zeros(40), Y, E, r"\[N, features\]"),
     "empty arrays": ({}, np.zeros((0, 3)), [], [], "empty"),
     "labels of another length": ({}, _x(), Y[:-1], E, "aligned, but have 40, 39 and 40"),

@@ -296,6 +296,28 @@ class TestMistakes:
         loaded = CausalBalancer.load(tmp_path / "out" / "balancer.safetensors")
         assert loaded.latent_model_.settings.hidden == ((8,) if widths == "8" else (8, 8))
 
+    def test_what_looks_like_an_identifier_is_noted(self, patients, tmp_path):
+        table = patients.head(200).assign(number=np.arange(200) + 1000, visits=np.arange(200) % 7)
+        table.to_csv(tmp_path / "t.csv", index=False)
+        options = ("--steps", 2, "--quiet", "--no-report")
+        result = run_balance(tmp_path / "t.csv", tmp_path / "out", *options)
+        assert result.exit_code == 0, result.output
+        said = " ".join(result.stderr.split())
+        assert "note: 'number' of" in said
+        assert "name the columns to use with --features" in said
+        options += ("--features", "contrast,marker,number")  # whoever names it, means it
+        result = run_balance(tmp_path / "t.csv", tmp_path / "other", *options)
+        assert "note: " not in result.stderr
+
+    def test_training_on_a_table_points_to_packing_it(self, csv, tmp_path):
+        options = ("--algorithm", "ERM", "--test-environment", 0, "--output", tmp_path / "run")
+        result = run("train", "--dataset", csv, *options)
+        assert result.exit_code == 2
+        said = " ".join(result.stderr.split())
+        assert "equipoise data pack" in said
+        assert "--label … --environment … --output DIR" in said
+        assert not (tmp_path / "run").exists()
+
     def test_a_directory_of_other_results_is_left_alone(self, csv, done, tmp_path):
         _, output = done
         before = (output / "settings.json").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,7 +79,8 @@ def train(
     chosen = parse_choices(choices or [])
     for name in sorted(given.keys() & chosen.keys()):
         raise ValueError(f"{name} is given twice, by --set and by an option of its own: drop one")
-    result = train_run(
+    run = partial(
+        train_run,
         output,
         dataset=dataset,
         algorithm=algorithm,
@@ -96,6 +98,15 @@ def train(
         **chosen,
         **given,
     )
+    try:
+        result = run()
+    except ValueError as error:
+        if "=…" not in str(error) or not Path(dataset).suffix:
+            raise
+        raise ValueError(
+            f"{dataset} does not say which of its columns are what: save it once with `equipoise "
+            f"data pack {dataset} --label … --environment … --output DIR`, then give --dataset DIR"
+        ) from error
     if not quiet and os.environ.get("RANK", "0") == "0":
         _print_result(result, output)
 

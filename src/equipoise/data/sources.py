@@ -100,8 +100,27 @@ def as_source(x: Any) -> Source:
             array = array.astype(np.float64)
         tensor = torch.from_numpy(np.ascontiguousarray(array))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"X is not a table of numbers: {error}") from error
+        text = _find_text(x)
+        if text is None:
+            raise ValueError(f"X is not a table of numbers: {error}") from error
+        raise ValueError(
+            f"X is not a table of numbers: its column {text[0]!r} holds {text[1]!r}. Turn text "
+            "into numbers with pandas.get_dummies(X), or have equipoise.data.open_dataset read "
+            "the table, which does"
+        ) from error
     return ArraySource(tensor)
+
+
+def _find_text(x: Any) -> tuple[str, str] | None:
+    """The first column of a data frame that holds text which is no number, and that text."""
+    for name, column in x.items() if hasattr(x, "iloc") and x.ndim == 2 else ():
+        for value in column:
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                if isinstance(value, str):
+                    return str(name), value
+    return None
 
 
 def _check_channels_first(shape: tuple[int, ...]) -> None:

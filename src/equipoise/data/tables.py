@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from equipoise.choices import check_choice
 from equipoise.data.arrays import ArrayEnvironments
@@ -42,7 +42,8 @@ def read_table(
 
     `label` and `environment` name their columns, by default `label` and `environment`;
     `features` those an example is made of, by default all others. A column of numbers is one
-    feature; a column of up to 50 names becomes an indicator for each name.
+    feature; a column of up to 50 names becomes an indicator for each name. What looks like an
+    identifier is taken too, unless `features` are named, but not without a warning.
     """
     path = Path(path)
     table = _read(path)
@@ -52,6 +53,7 @@ def read_table(
     environment = _choose_name(path, "environment", environment, ENVIRONMENTS, table.columns)
     if features is None:
         features = [str(name) for name in table.columns if name not in (label, environment)]
+        _warn_of_identifiers(path, table[features])
     for name in features:
         _choose_name(path, "features", name, (), table.columns)
         if name in (label, environment):
@@ -123,6 +125,23 @@ def _choose_name(path: Path, role: str, given: str | None, usual: Sequence[str],
     raise ValueError(
         f"{path} has no {role!r}; say which of {', '.join(names[:20])} it is with {role}=…"
     )
+
+
+def _warn_of_identifiers(path: Path, table: pd.DataFrame, least: int = 20) -> None:
+    """Say which whole numbers or texts differ in every row; of few rows that means nothing."""
+    found = [
+        str(name)
+        for name, column in table.items()
+        if len(table) >= least and not is_float_dtype(column.dtype) and column.is_unique
+    ]
+    if found:
+        names = ", ".join(repr(name) for name in found)
+        differ = "differs" if len(found) == 1 else "differ"
+        warnings.warn(
+            f"{names} of {path} {differ} in every row, as an identifier does, and would be taken "
+            "for a feature: if it is none, name the columns to use with features=…",
+            stacklevel=4,
+        )
 
 
 def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float64]:
