@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from equipoise import CausalBalancer
-from equipoise.data import open_dataset
+from equipoise.data import open_dataset, save_dataset
 from equipoise.files import load_state, save_state
+from equipoise.report.opening import open_target
 from tests.integration.planted_table import make_planted_table
 
 COLUMNS = {"label": "ill", "environment": "hospital"}
@@ -86,6 +87,22 @@ def test_columns_in_another_order_are_put_right(table, open_table, balancer, who
     rows = np.arange(5)
     assert examined.source.fetch(rows).tolist() == whole.fetch(rows).tolist()
     assert examined.source.identify(rows) == whole.identify(rows)
+
+
+def test_a_packed_table_keeps_the_names_of_its_columns(
+    table, open_table, balancer, whole, tmp_path
+):
+    packed = save_dataset(open_table(table[table.columns[::-1]], "packed"), tmp_path / "packed")
+    np.testing.assert_array_equal(
+        balancer.balanced_weights(packed), balancer.balanced_weights(whole)
+    )
+
+
+def test_a_report_on_other_data_goes_by_names(table, open_table, file):
+    alone = open_table(table[table["hospital"] != "north"], "two").subset(np.arange(50))
+    target = open_target(file, dataset=alone)
+    assert set(target.environments) <= {"south", "west"}
+    assert len(target.examples) == 50
 
 
 def test_arrays_may_hold_codes_or_names(table, balancer, whole):

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.data.columns import find_feature_names
 from equipoise.data.environments import EnvironmentDataset
 from equipoise.files import remove_parts, write_json, write_whole
 from equipoise.progress import track
@@ -34,6 +35,8 @@ class SavedEnvironments(EnvironmentDataset):
         self.label_names = tuple(facts["label_names"])
         self.environment_names = tuple(facts["environment_names"])
         self.input_shape = tuple(facts["input_shape"])
+        if facts.get("feature_names") is not None:  # of a table; earlier versions kept none
+            self.feature_names = tuple(facts["feature_names"])
         self.made_from: Mapping[str, Any] = facts["made_from"]
         table = _read_examples(self.path)
         self.paths = tuple(table["example"])
@@ -110,6 +113,7 @@ def save_dataset(
         "label_names": list(dataset.label_names),
         "environment_names": list(dataset.environment_names),
         "input_shape": list(dataset.input_shape),
+        "feature_names": find_feature_names(dataset),
         "covariate_name": dataset.covariate_name,
         "made_from": dict(made_from or {}),
     }

@@ -138,8 +138,8 @@ def _warn_of_identifiers(path: Path, table: pd.DataFrame, least: int = 20) -> No
         names = ", ".join(repr(name) for name in found)
         differ = "differs" if len(found) == 1 else "differ"
         warnings.warn(
-            f"{names} of {path} {differ} in every row, as an identifier does, and would be taken "
-            "for a feature: if it is none, name the columns to use with features=…",
+            f"{names} of {path} {differ} in every row, as an identifier does, and is taken for "
+            "a feature: if it is none, name the columns to use with features=…",
             stacklevel=4,
         )
 
