@@ -72,7 +72,7 @@ def make_balancer(
     """The balancer of the settings, not yet fitted; on the device of the run unless they say."""
     run = {"random_state": settings.seed, "device": device, "verbose": verbose}
     chosen = dict(settings.balancer)
-    if chosen.get("hidden") is not None:
+    if isinstance(chosen.get("hidden"), list):  # JSON and YAML know no tuples
         chosen["hidden"] = tuple(chosen["hidden"])
     return CausalBalancer(**{**run, **chosen})
 
