@@ -184,7 +184,10 @@ def test_a_table_is_packed_with_its_columns_and_trains(tmp_path):
         (("features", "PACS", "--output", "f", "--label", "y"), "--label is no option of"),
         (("features", ".", "--output", "f", "--backbone", "resnet"), "a backbone is timm/NAME"),
         (("pack", "data.csv", "--output", "f"), "there is no data at data.csv"),
-        (("pack", "ColoredMNIST", "--output", "f", "--image-size", "3"), "--image-size is no option"),
+        (
+            ("pack", "ColoredMNIST", "--output", "f", "--image-size", "3"),
+            "--image-size is no option",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(words, message, backbone):
