@@ -7,13 +7,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from equipoise import CausalBalancer
-from equipoise.balance import (
-    balanced_frequencies,
-    cross_table,
-    mutual_information,
-    same_covariate_rate,
-)
+from equipoise.balance import balanced_frequencies
 from equipoise.data import split_environments
+from equipoise.diagnosis import cross_table, mutual_information, same_covariate_rate
 from tests.conftest import make_spurious
 
 SETTINGS = {"hidden": (64,), "max_steps": 300, "random_state": 0}

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance import BalanceDiagnostics, summarise_balance
 from equipoise.balance.match_files import write_matches, write_weights
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.fingerprint import fingerprint_data
 from equipoise.choices import check_choice
 from equipoise.data import EnvironmentDataset
 from equipoise.data.environments import EnvironmentSubset
+from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
 from equipoise.files import remove_parts, write_json, write_whole
 
 SETTINGS = "settings.json"

@@ -17,22 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.balance import (
     BalancedBatchSampler,
-    BalanceDiagnostics,
     Groups,
     Matches,
     balanced_frequencies,
-    diagnose_balance,
     match_scores,
-    standardized_differences,
 )
 from equipoise.balance.distances import get_metric
-from equipoise.balance.gain import choose_gain_examples, estimate_gain
 from equipoise.balance.match_caliper import Caliper
 from equipoise.balance.match_input import check_count
 from equipoise.balance.match_support import check_support
 from equipoise.balance.near_ties import check_tolerance, keep_near_ties
 from equipoise.balance.packing import pack_matches, unpack_matches
-from equipoise.balance.summary import summarise_balance
 from equipoise.choices import check_choice
 from equipoise.data.columns import (
     check_aligned,
@@ -45,6 +40,9 @@ from equipoise.data.environments import EnvironmentDataset
 from equipoise.data.flattening import flatten_examples
 from equipoise.data.names import DataNames, align_features, encode_further, find_names
 from equipoise.data.sources import Source
+from equipoise.diagnosis import BalanceDiagnostics, diagnose_balance, standardized_differences
+from equipoise.diagnosis.gain import choose_gain_examples, estimate_gain
+from equipoise.diagnosis.summary import summarise_balance
 from equipoise.files import load_state, save_state
 from equipoise.latent import FitSettings, LatentCovariateModel, get_prior, label_free_z, log_scores
 from equipoise.latent.choice import AUTO, LatentChoice, choose_latent

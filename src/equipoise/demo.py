@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.balance import mutual_information, same_covariate_rate
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import RunData, RunResult, RunSettings, execute_run, make_settings
 from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
@@ -22,6 +21,7 @@ from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.run_data import split_for_run
 from equipoise.benchmark.sampling import make_batches
 from equipoise.data import EnvironmentDataset, get_dataset
+from equipoise.diagnosis import mutual_information, same_covariate_rate
 from equipoise.files import write_json
 from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
 

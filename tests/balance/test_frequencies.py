@@ -10,10 +10,8 @@ from equipoise.balance import (
     effective_sample_size,
     keep_near_ties,
     match_scores,
-    mutual_information,
-    same_covariate_rate,
-    standardized_differences,
 )
+from equipoise.diagnosis import mutual_information, same_covariate_rate, standardized_differences
 
 
 @pytest.mark.parametrize("n_matches", [1, 2])

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from equipoise import CausalBalancer
-from equipoise.balance import cross_table, mutual_information
 from equipoise.cli import app
 from equipoise.data import open_dataset
+from equipoise.diagnosis import cross_table, mutual_information
 from tests.data.image_tree import write_broken_images, write_image_tree
 
 # A backbone as a user would write one: fixed random filters, nothing to download.

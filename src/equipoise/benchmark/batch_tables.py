@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance import cross_table
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.run_data import RunData
 from equipoise.benchmark.sampling import count_anchors, make_batches
 from equipoise.benchmark.settings import RunSettings
+from equipoise.diagnosis import cross_table
 
 
 def tabulate_epoch(

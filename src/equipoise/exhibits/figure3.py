@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.balance import mutual_information, same_covariate_rate
 from equipoise.benchmark.batch_tables import tabulate_epoch
 from equipoise.benchmark.result_table import Cell, ResultTable, Row
 from equipoise.benchmark.sampling import make_batches
+from equipoise.diagnosis import mutual_information, same_covariate_rate
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.fitted import fit_exhibit
 from equipoise.exhibits.request import ExhibitRequest

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from matplotlib.figure import Figure
 
-from equipoise.balance import BalanceDiagnostics
-from equipoise.balance.balance_table import THRESHOLD
 from equipoise.balance.groups import POOLED
 from equipoise.choices import check_choice
+from equipoise.diagnosis import BalanceDiagnostics
+from equipoise.diagnosis.balance_table import THRESHOLD
 from equipoise.report.anchors import choose_anchors, show_anchors
 from equipoise.report.charts.lines import Series
 from equipoise.report.figures.confusions import draw_confusions

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance import BalanceDiagnostics, Matches
+from equipoise.balance import Matches
 from equipoise.balancer import CausalBalancer, Examined
 from equipoise.data.sources import Source
+from equipoise.diagnosis import BalanceDiagnostics
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from equipoise.balance.diagnostics import BalanceDiagnostics
 from equipoise.balancer import CausalBalancer
+from equipoise.diagnosis.diagnostics import BalanceDiagnostics
 from equipoise.files import write_whole
 from equipoise.progress import track
 from equipoise.report.html import Html

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance import cross_table, match_covariate, mutual_information
+from equipoise.balance import match_covariate
 from equipoise.balance.sampler import BalancedBatchSampler
+from equipoise.diagnosis import cross_table, mutual_information
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from equipoise.balance.diagnostics import BalanceDiagnostics
 from equipoise.balance.groups import POOLED
+from equipoise.diagnosis.diagnostics import BalanceDiagnostics
 from equipoise.report.charts.heat import draw_heat
 from equipoise.report.html import Html, element, join
 from equipoise.report.sections.section import Section, frame_figure, offer_choice

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.balance.diagnostics import BalanceDiagnostics
+from equipoise.diagnosis.diagnostics import BalanceDiagnostics
 from equipoise.report.charts.frame import write_number, write_share
 from equipoise.report.html import Html, element, join
 from equipoise.report.sections.latent_choice import draw_choice

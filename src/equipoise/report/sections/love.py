@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from equipoise.balance.balance_table import THRESHOLD
-from equipoise.balance.diagnostics import BalanceDiagnostics
 from equipoise.balance.groups import POOLED
+from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.diagnosis.diagnostics import BalanceDiagnostics
 from equipoise.report.charts.frame import write_number
 from equipoise.report.charts.love import LoveRow, draw_love
 from equipoise.report.html import Html

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from equipoise.balance.diagnostics import BalanceDiagnostics
+from equipoise.diagnosis.diagnostics import BalanceDiagnostics
 from equipoise.report.charts.frame import draw_legend, write_share
 from equipoise.report.charts.overlap import PairOverlap, draw_overlap
 from equipoise.report.html import Html, element, join

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from equipoise.balance.balance_table import THRESHOLD
-from equipoise.balance.diagnostics import BalanceDiagnostics
+from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.diagnosis.diagnostics import BalanceDiagnostics
 from equipoise.report.charts.frame import write_number, write_share
 from equipoise.report.charts.lines import Series, draw_lines
 from equipoise.report.html import Html, element

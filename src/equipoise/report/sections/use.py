@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from equipoise.balance.diagnostics import BalanceDiagnostics
 from equipoise.balance.groups import POOLED
+from equipoise.diagnosis.diagnostics import BalanceDiagnostics
 from equipoise.report.charts.bars import draw_bars
 from equipoise.report.charts.frame import write_number, write_share
 from equipoise.report.html import Html, element

@@ -12,21 +12,20 @@ from equipoise.balance import (
     Groups,
     Matches,
     balanced_frequencies,
-    diagnose_balance,
     keep_near_ties,
     match_covariate,
     match_scores,
-    summarise_balance,
 )
-from equipoise.balance.balance_curves import draw_anchors, trace_calipers, trace_numbers
-from equipoise.balance.dependence_of_z import Dependence
-from equipoise.balance.findings import tell_after, tell_gain, tell_strength
-from equipoise.balance.gain import Gain, estimate_gain
-from equipoise.balance.information import estimate_information, tabulate_information
-from equipoise.balance.overlap import measure_overlap
-from equipoise.balance.strength import Variation
-from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
-from equipoise.balance.verdict import _choose_level
+from equipoise.diagnosis import diagnose_balance, summarise_balance
+from equipoise.diagnosis.balance_curves import draw_anchors, trace_calipers, trace_numbers
+from equipoise.diagnosis.dependence_of_z import Dependence
+from equipoise.diagnosis.findings import tell_after, tell_gain, tell_strength
+from equipoise.diagnosis.gain import Gain, estimate_gain
+from equipoise.diagnosis.information import estimate_information, tabulate_information
+from equipoise.diagnosis.overlap import measure_overlap
+from equipoise.diagnosis.strength import Variation
+from equipoise.diagnosis.usage import tabulate_distances, tabulate_reuse, tabulate_use
+from equipoise.diagnosis.verdict import _choose_level
 
 
 def make_case(n=2000, m=3, strength=0.8, seed=0, n_dimensions=3):

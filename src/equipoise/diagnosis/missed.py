@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from equipoise.balance.groups import Groups
-from equipoise.balance.strength import measure_variation, tabulate_strength
+from equipoise.diagnosis.strength import measure_variation, tabulate_strength
 
 Floats = NDArray[np.float64]
 

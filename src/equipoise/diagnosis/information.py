@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
-from equipoise.balance.covariates import KnownCovariate, code_quantiles
 from equipoise.balance.groups import POOLED, Groups
+from equipoise.diagnosis.covariates import KnownCovariate, code_quantiles
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

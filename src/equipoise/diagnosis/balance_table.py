@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.covariates import Covariate
 from equipoise.balance.groups import Groups
+from equipoise.diagnosis.covariates import Covariate
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from equipoise.balance.balance_table import THRESHOLD
 from equipoise.balance.groups import POOLED
-from equipoise.balance.information import share_told
-from equipoise.balance.strength import Variation, measure_variation
+from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.diagnosis.information import share_told
+from equipoise.diagnosis.strength import Variation, measure_variation
 
 #: Below this share of the label's entropy a dependence is called weak.
 WEAK = 0.02

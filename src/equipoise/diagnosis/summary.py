@@ -7,9 +7,9 @@ import textwrap
 
 import pandas as pd
 
-from equipoise.balance.balance_table import THRESHOLD
-from equipoise.balance.diagnostics import BalanceDiagnostics
 from equipoise.balance.groups import POOLED
+from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.diagnosis.diagnostics import BalanceDiagnostics
 
 WIDTH = 78
 ROWS = 8

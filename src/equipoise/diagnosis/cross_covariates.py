@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.balance_table import THRESHOLD
-from equipoise.balance.covariates import (
+from equipoise.balance.groups import POOLED, Groups
+from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.diagnosis.covariates import (
     KnownCovariate,
     code_quantiles,
     standardize,
 )
-from equipoise.balance.groups import POOLED, Groups
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ def cross_covariates(
     Columns: environment, covariate, label, value, before, after.
 
     >>> groups = Groups(np.array([0, 0, 1]), np.zeros(3, dtype=int), ("ant", "bee"), ("rome",))
-    >>> from equipoise.balance.covariates import read_known
+    >>> from equipoise.diagnosis.covariates import read_known
     >>> (colour,) = read_known({"colour": ["red", "blue", "red"]}, 3)
     >>> cross_covariates([colour], groups, np.array([1.0, 3.0, 1.0])).head(2)
       environment covariate label value  before  after

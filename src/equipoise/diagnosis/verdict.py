@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from equipoise.balance.advice import (
+from equipoise.diagnosis.advice import (
     advise_caliper,
     advise_latent,
     advise_left_out,
@@ -16,8 +16,8 @@ from equipoise.balance.advice import (
     advise_overlap,
     advise_size,
 )
-from equipoise.balance.dependence_of_z import Dependence
-from equipoise.balance.findings import (
+from equipoise.diagnosis.dependence_of_z import Dependence
+from equipoise.diagnosis.findings import (
     percent,
     tell_after,
     tell_before,
@@ -28,9 +28,9 @@ from equipoise.balance.findings import (
     tell_missed,
     tell_strength,
 )
-from equipoise.balance.gain import LARGE, SMALL, Gain
-from equipoise.balance.left_out import LeftOut, find_left_out
-from equipoise.balance.missed import MissedFeature
+from equipoise.diagnosis.gain import LARGE, SMALL, Gain
+from equipoise.diagnosis.left_out import LeftOut, find_left_out
+from equipoise.diagnosis.missed import MissedFeature
 
 #: A loss known less well than this is not called small.
 UNSURE = 0.05

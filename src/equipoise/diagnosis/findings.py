@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.balance.balance_table import THRESHOLD
-from equipoise.balance.dependence_of_z import WEAK, Dependence
-from equipoise.balance.gain import LARGE, SMALL, Gain
 from equipoise.balance.groups import POOLED
-from equipoise.balance.left_out import LeftOut
-from equipoise.balance.missed import MissedFeature
+from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.diagnosis.dependence_of_z import WEAK, Dependence
+from equipoise.diagnosis.gain import LARGE, SMALL, Gain
+from equipoise.diagnosis.left_out import LeftOut
+from equipoise.diagnosis.missed import MissedFeature
 
 
 def tell_before(d: Dependence) -> str:

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from equipoise.balance.balance_table import find_worst_pairs, tabulate_balance
-from equipoise.balance.covariates import Covariate, list_covariates, read_known
 from equipoise.balance.groups import POOLED, Groups
+from equipoise.diagnosis.balance_table import find_worst_pairs, tabulate_balance
+from equipoise.diagnosis.covariates import Covariate, list_covariates, read_known
 
 
 def make_groups(n=400, n_labels=3, n_environments=2, seed=0):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from equipoise.balance import BalanceDiagnostics
+from equipoise.diagnosis import BalanceDiagnostics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text()
 

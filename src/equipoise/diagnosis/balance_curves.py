@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.balance_table import unmatched_deviation
-from equipoise.balance.covariates import standardize
 from equipoise.balance.frequencies import count_appearances, effective_sample_size
 from equipoise.balance.groups import Groups
 from equipoise.balance.matches import Matches
+from equipoise.diagnosis.balance_table import unmatched_deviation
+from equipoise.diagnosis.covariates import standardize
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

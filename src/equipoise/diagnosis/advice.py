@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from equipoise.balance.balance_table import THRESHOLD
-from equipoise.balance.findings import percent
-from equipoise.balance.left_out import LeftOut
-from equipoise.balance.missed import MissedFeature
+from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.diagnosis.findings import percent
+from equipoise.diagnosis.left_out import LeftOut
+from equipoise.diagnosis.missed import MissedFeature
 
 
 def advise_left_out(left_out: LeftOut) -> list[str]:

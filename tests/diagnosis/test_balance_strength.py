@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from equipoise.balance import Groups
-from equipoise.balance.strength import measure_variation, tabulate_strength
+from equipoise.diagnosis.strength import measure_variation, tabulate_strength
 
 
 def draw_z(strengths, n=1500, m=3, seed=0):

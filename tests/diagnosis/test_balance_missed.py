@@ -3,8 +3,8 @@
 import numpy as np
 
 from equipoise.balance import match_scores
-from equipoise.balance.diagnostics import diagnose_balance
 from equipoise.balance.groups import Groups
+from equipoise.diagnosis.diagnostics import diagnose_balance
 
 
 def diagnose(*, sees_device, links=(0.95, 0.85, 0.7), n=3000):

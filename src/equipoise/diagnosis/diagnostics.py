@@ -10,31 +10,31 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.balance_curves import (
+from equipoise.balance.frequencies import balanced_frequencies
+from equipoise.balance.groups import Groups
+from equipoise.balance.matches import Matches
+from equipoise.diagnosis.balance_curves import (
     draw_anchors,
     trace_calipers,
     trace_numbers,
     z_differences,
 )
-from equipoise.balance.balance_table import MAX_PAIRS, find_worst_pairs, tabulate_balance
-from equipoise.balance.covariates import (
+from equipoise.diagnosis.balance_table import MAX_PAIRS, find_worst_pairs, tabulate_balance
+from equipoise.diagnosis.covariates import (
     MAX_DIMENSIONS_OF_PRODUCTS,
     list_covariates,
     read_known,
 )
-from equipoise.balance.cross_covariates import choose_crossed, cross_covariates
-from equipoise.balance.dependence_of_z import measure_dependence
-from equipoise.balance.findings import find_evened
-from equipoise.balance.frequencies import balanced_frequencies
-from equipoise.balance.gain import Gain
-from equipoise.balance.groups import Groups
-from equipoise.balance.information import MAX_EXAMPLES, tabulate_information
-from equipoise.balance.matches import Matches
-from equipoise.balance.missed import find_missed
-from equipoise.balance.overlap import measure_overlap
-from equipoise.balance.strength import tabulate_strength
-from equipoise.balance.usage import tabulate_distances, tabulate_reuse, tabulate_use
-from equipoise.balance.verdict import Verdict, decide_verdict
+from equipoise.diagnosis.cross_covariates import choose_crossed, cross_covariates
+from equipoise.diagnosis.dependence_of_z import measure_dependence
+from equipoise.diagnosis.findings import find_evened
+from equipoise.diagnosis.gain import Gain
+from equipoise.diagnosis.information import MAX_EXAMPLES, tabulate_information
+from equipoise.diagnosis.missed import find_missed
+from equipoise.diagnosis.overlap import measure_overlap
+from equipoise.diagnosis.strength import tabulate_strength
+from equipoise.diagnosis.usage import tabulate_distances, tabulate_reuse, tabulate_use
+from equipoise.diagnosis.verdict import Verdict, decide_verdict
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
