@@ -11,6 +11,7 @@ from equipoise.balance import (
     BalancedBatchSampler,
     LazyMatches,
     Matches,
+    WeightedBatchSampler,
     keep_near_ties,
     match_covariate,
     match_scores,
@@ -70,7 +71,7 @@ def test_an_epoch_makes_every_example_of_the_largest_environment_an_anchor_once(
         labels, environments, matches, anchors_per_environment=4, n_matches=1
     )
     assert len(sampler) == 6
-    large, small = sampler._plan_anchors(0)
+    large, small = sampler._plan(0)
     assert sorted(large) == list(range(24))
     assert sorted(small[:7]) == sorted(small[7:14]) == list(range(24, 31))
     assert small[:7].tolist() != small[7:14].tolist()
@@ -80,7 +81,7 @@ def test_an_epoch_makes_every_example_of_the_largest_environment_an_anchor_once(
 def test_anchors_and_matches_are_mixed_inside_an_environment():
     data = make(n=400)
     first = [batch[0] for batch in sampler_of(data, anchors_per_environment=10)]
-    plan = sampler_of(data, anchors_per_environment=10)._plan_anchors(0)[0][::10]
+    plan = sampler_of(data, anchors_per_environment=10)._plan(0)[0][::10]
     assert (np.array(first) != plan[: len(first)]).mean() > 0.5
 
 
@@ -100,7 +101,7 @@ def test_a_group_never_leaves_its_rank():
     labels, environments, matches = data = make(n=200, k=1)
     for rank in range(2):
         sampler = sampler_of(data, num_replicas=2, rank=rank, n_matches=3)
-        plan = sampler._plan_anchors(0)
+        plan = sampler._plan(0)
         for position, batch in enumerate(sampler):
             for environment, anchors in enumerate(plan):
                 own = anchors[position * 4 + rank * 2 : position * 4 + rank * 2 + 2]
@@ -161,7 +162,6 @@ def test_lightning_and_accelerate_find_set_epoch_where_they_look():
     sampler = sampler_of(make())
     sampler.sampler.set_epoch(3)
     assert sampler.epoch == 3
-    assert sampler.batch_size == len(next(iter(sampler)))
 
 
 def test_a_label_missing_in_an_environment_is_skipped_and_counted():
@@ -245,9 +245,13 @@ def test_matches_of_other_examples_are_refused():
 BAD = {
     "more matches than other labels": ({"n_matches": 4}, "number of labels − 1 = 3"),
     "no matches": ({"n_matches": 0}, "n_matches must be between 1"),
-    "anchors that ranks cannot share": ({"num_replicas": 3}, "multiple of the 3 replicas"),
+    "anchors that ranks cannot share": (
+        {"num_replicas": 3, "rank": 0},
+        "multiple of the 3 replicas",
+    ),
     "no anchors": ({"anchors_per_environment": 0}, "anchors_per_environment=0"),
-    "a rank that does not exist": ({"rank": 1}, "rank 1 is not one of 1"),
+    "a rank that does not exist": ({"rank": 1, "num_replicas": 1}, "rank 1 is not one of 1"),
+    "a rank without the number of ranks": ({"rank": 0}, "both num_replicas and rank"),
     "a degree above one": ({"degree_of_balancing": 1.5}, "degree_of_balancing must be"),
     "a degree without companions": ({"degree_of_balancing": 0.5}, "companions"),
 }
@@ -295,7 +299,8 @@ def test_environments_without_any_match_are_left_out_with_a_warning():
             labels, environments, matches, anchors_per_environment=2, n_matches=1
         )
     assert [sorted(batch) for batch in sampler] == [[0, 0, 1, 1]]
-    assert sampler.batch_size == 4
+    assert sampler.environment_codes.tolist() == [0, 7]
+    assert [[len(part) for part in step] for step in sampler.steps()] == [[4, 0]]
 
 
 def test_nothing_to_match_is_an_error_that_says_what_to_do():
@@ -321,3 +326,145 @@ def test_lazy_matches_beyond_the_caliper_leave_their_anchor_out_too():
     )
     with pytest.raises(ValueError, match="within the caliper"):
         next(iter(alone))
+
+
+# --- steps, processes ----------------------------------------------------------------------------
+
+
+def test_a_step_has_one_array_for_each_environment_and_a_batch_is_the_step_flattened():
+    data = make(n_environments=3)
+    sampler, flat = sampler_of(data), sampler_of(data)
+    for number, (step, batch) in enumerate(zip(sampler.steps(), flat, strict=True)):
+        assert [set(data[1][part]) for part in step] == [{0}, {1}, {2}]
+        assert np.concatenate(step).tolist() == batch
+        assert np.concatenate(sampler.draw_step(number)).tolist() == batch
+
+
+def test_any_step_of_training_can_be_drawn_by_its_number():
+    sampler = sampler_of(make())
+    sampler.set_epoch(2)
+    third_epoch = list(sampler)
+    drawn = [sampler.draw_step(2 * len(sampler) + place) for place in range(len(sampler))]
+    assert [np.concatenate(step).tolist() for step in drawn] == third_epoch
+
+
+def test_a_restored_place_survives_the_set_epoch_that_trainers_call_first():
+    sampler = sampler_of(make())
+    expected = list(sampler)
+    sampler.load_state_dict({"seed": 0, "epoch": 0, "position": 3})
+    sampler.set_epoch(0)
+    assert list(sampler) == expected[3:]
+
+
+class Group:
+    """A process group of two, as `torch.distributed` shows it."""
+
+    def __init__(self, monkeypatch, rank, world=2):
+        monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+        monkeypatch.setattr("torch.distributed.get_world_size", lambda: world)
+        monkeypatch.setattr("torch.distributed.get_rank", lambda: rank)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_are_those_of_the_process_group_even_if_it_starts_later(monkeypatch, rank):
+    data = make()
+    sampler = sampler_of(data)  # as in a script whose trainer starts the processes
+    explicit = [list(sampler_of(data, num_replicas=2, rank=r)) for r in range(2)]
+    Group(monkeypatch, rank)
+    assert list(sampler) == explicit[rank]
+    assert list(sampler_of(data)) == explicit[rank]
+
+
+def test_ranks_that_would_repeat_each_others_batches_are_refused(monkeypatch):
+    data = make()
+    early = sampler_of(data, num_replicas=1, rank=0)
+    odd = sampler_of(data, anchors_per_environment=3)
+    Group(monkeypatch, rank=1)
+    for make_iterator in (early.__iter__, early.steps, lambda: early.draw_step(0)):
+        with pytest.raises(ValueError, match="all would train on the same batches"):
+            make_iterator()
+    with pytest.raises(ValueError, match="this process is rank 1 of 2"):
+        sampler_of(data, num_replicas=2, rank=0)
+    with pytest.raises(ValueError, match="multiple of the 2 replicas"):
+        iter(odd)
+
+
+# --- weights -------------------------------------------------------------------------------------
+
+
+def weigh(n=300, n_labels=3, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    labels, environments = rng.integers(n_labels, size=n), rng.integers(2, size=n)
+    weights = rng.gamma(0.5, size=n) * (rng.random(n) < 0.9)
+    chosen = {"examples_per_environment": 12, **options}
+    return WeightedBatchSampler(weights, labels, environments, **chosen)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.integers(2, 5), st.sampled_from([1, 5, 12]))
+def test_an_example_appears_as_often_as_its_weight_says_rounded(seed, n_labels, size):
+    sampler = weigh(n_labels=n_labels, seed=seed, examples_per_environment=size)
+    counts = np.zeros(len(sampler.weights))
+    for step in sampler.steps():
+        assert [len(part) for part in step] == [size, size]
+        for code, part in enumerate(step):
+            assert (sampler.environments[part] == code).all()
+            np.add.at(counts, part, 1)
+    for code in (0, 1):
+        rows = sampler.environments == code
+        expected = sampler.weights[rows] / sampler.weights[rows].sum() * len(sampler) * size
+        assert (np.abs(counts[rows] - expected) < 1 + 1e-9).all()
+
+
+def test_every_weighted_batch_has_the_labels_in_the_shares_of_their_weights():
+    sampler = weigh(n=2000, examples_per_environment=30)
+    for code in (0, 1):
+        rows = sampler.environments == code
+        mass = np.bincount(sampler.labels[rows], weights=sampler.weights[rows])
+        for step in sampler.steps():
+            seen = np.bincount(sampler.labels[step[code]], minlength=3)
+            assert (np.abs(seen - 30 * mass / mass.sum()) < 2).all()
+        sampler.set_epoch(0)
+
+
+def test_weighted_draws_are_unbiased_over_epochs():
+    sampler = WeightedBatchSampler([1, 2, 4, 3], [0, 0, 1, 1], None, examples_per_environment=3)
+    drawn = np.concatenate([np.concatenate(list(sampler)) for _ in range(1500)])
+    share = np.bincount(drawn) / len(drawn)
+    assert np.abs(share - [0.1, 0.2, 0.4, 0.3]).max() < 4 * np.sqrt(0.25 / len(drawn))
+
+
+def test_weighted_batches_are_shared_resumed_and_repeated_like_matched_ones():
+    single = list(weigh(num_replicas=1, rank=0))
+    shares = [list(weigh(num_replicas=3, rank=rank)) for rank in range(3)]
+    for batch, *parts in zip(single, *shares, strict=True):
+        assert Counter(batch) == sum((Counter(part) for part in parts), Counter())
+    resumed = weigh()
+    resumed.load_state_dict({"seed": 0, "epoch": 0, "position": 2})
+    assert list(resumed) == single[2:]
+    assert next(iter(resumed)) != single[0]
+    assert (
+        repr(resumed) == "WeightedBatchSampler(2 environments × 12 examples, 13 batches an epoch)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, 2.0], "one for each of the 4 examples"),
+        ([1.0, np.nan, 1.0, 1.0], "finite and not negative"),
+        ([1.0, -1.0, 1.0, 1.0], "finite and not negative"),
+        (np.zeros(4), "all weights are 0"),
+    ],
+)
+def test_bad_weights_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        WeightedBatchSampler(weights, [0, 1, 0, 1], [0, 0, 1, 1], examples_per_environment=2)
+
+
+def test_an_environment_without_weight_is_left_out_with_a_warning():
+    with pytest.warns(UserWarning, match=r"environments \[1\] has a weight above 0"):
+        sampler = WeightedBatchSampler(
+            [1, 1, 0, 0], [0, 1, 0, 1], [0, 0, 1, 1], examples_per_environment=2
+        )
+    assert [sorted(batch) for batch in sampler] == [[0, 1]]

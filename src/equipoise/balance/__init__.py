@@ -8,7 +8,7 @@ from equipoise.balance.match_support import common_support
 from equipoise.balance.matches import Matches, MatchSource
 from equipoise.balance.near_ties import keep_near_ties
 from equipoise.balance.oracle import match_covariate
-from equipoise.balance.sampler import BalancedBatchSampler
+from equipoise.balance.sampler import BalancedBatchSampler, WeightedBatchSampler
 
 __all__ = [
     "POOLED",
@@ -17,6 +17,7 @@ __all__ = [
     "LazyMatches",
     "MatchSource",
     "Matches",
+    "WeightedBatchSampler",
     "balanced_frequencies",
     "common_support",
     "effective_sample_size",
