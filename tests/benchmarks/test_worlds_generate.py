@@ -57,7 +57,7 @@ def test_where_nothing_is_planted_there_is_no_covariate_and_no_reversal(name):
     assert set(world.tests) == {"as they are", "new site"}
 
 
-@pytest.mark.parametrize("name", ["column", "four values, coded", "colour, ten labels"])
+@pytest.mark.parametrize("name", ["column", "four values, coded", "five labels"])
 def test_true_weights_make_the_label_independent_of_the_covariate(name):
     world = make_world(name, 0)
     weights, m = world.true_weights(), world.spec.labels
