@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from equipoise.benchmark import RunSettings, execute_run
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 
 SETTINGS = RunSettings(
     dataset="painted squares",
@@ -38,7 +38,7 @@ SETTINGS = RunSettings(
 )
 
 
-def make_data() -> ArrayEnvironments:
+def make_data() -> Examples:
     """Squares whose place is the label and whose colour goes with it, but not everywhere."""
     rng = np.random.default_rng(0)
     n, environments = 900, np.arange(900) % 3
@@ -49,7 +49,7 @@ def make_data() -> ArrayEnvironments:
     rows = np.arange(n)
     for place in range(4):
         x[rows, colour, 2 + 4 * labels + place % 2, 5 + place // 2] += 0.8
-    return ArrayEnvironments(x, labels, environments, covariate=colour)
+    return Examples(x, labels, environments, covariate=colour)
 
 
 def train(output: Path) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from equipoise.balancer import CausalBalancer
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 
 N_LABELS, N_ENVIRONMENTS, SIDE = 10, 3, 28
 MOST_SECONDS, MOST_MEGABYTES = 60.0, 10.0
 
 
-def make_pictures(n: int, seed: int = 0) -> ArrayEnvironments:
+def make_pictures(n: int, seed: int = 0) -> Examples:
     """Noisy pictures of a shape for each label, in a colour that mostly goes with it."""
     rng = np.random.default_rng(seed)
     environments, labels = rng.integers(N_ENVIRONMENTS, size=n), rng.integers(N_LABELS, size=n)
@@ -30,7 +30,7 @@ def make_pictures(n: int, seed: int = 0) -> ArrayEnvironments:
         clean = shapes[labels[part], None] * tints[colour[part], :, None, None]
         noise = rng.random(clean.shape, dtype=np.float32)
         x[part] = (255 * (0.8 * clean + 0.2 * noise)).astype(np.uint8)
-    data = ArrayEnvironments(torch.from_numpy(x), labels, environments, covariate=colour)
+    data = Examples(torch.from_numpy(x), labels, environments, covariate=colour)
     data.covariate_name = "colour"
     return data
 

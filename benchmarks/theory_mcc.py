@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from equipoise.data.sources import ArraySource
+from equipoise.data import ArraySource
 from equipoise.latent import (
     FitSettings,
     LatentCovariateModel,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 
 
 def make_spurious(
     n: int = 600, n_labels: int = 2, strengths: tuple[float, ...] = (0.9, 0.8), seed: int = 0
-) -> ArrayEnvironments:
+) -> Examples:
     """Feature vectors: one block shows a spurious covariate clearly, another the label weakly."""
     rng = np.random.default_rng(seed)
     environments = np.arange(n) % len(strengths)
@@ -25,11 +25,11 @@ def make_spurious(
         ],
         axis=1,
     )
-    return ArrayEnvironments(x.astype(np.float32), labels, environments, covariate=covariate)
+    return Examples(x.astype(np.float32), labels, environments, covariate=covariate)
 
 
 @pytest.fixture(scope="session")
-def spurious() -> ArrayEnvironments:
+def spurious() -> Examples:
     return make_spurious()
 
 

@@ -46,7 +46,7 @@ def test_the_covariate_is_never_read(data):
         def covariate(self, value):
             pass
 
-    guarded = Guarded(data._source.x, data.labels, data.environments)
+    guarded = Guarded(data.source.x, data.labels, data.environments)
     CausalBalancer(hidden=(8,), max_steps=20).fit(guarded)
 
 
@@ -63,7 +63,7 @@ def test_fitted_attributes_have_the_shapes_they_promise(data, fitted):
 
 
 def test_every_kind_of_input_gives_the_same_matches(data):
-    x = data._source.x.numpy()
+    x = data.source.x.numpy()
     names = np.array(["ant", "bee", "cow"])[data.labels]
     sites = np.array(["rome", "oslo"])[data.environments]
     settings = {"hidden": (8,), "max_steps": 20}
@@ -82,7 +82,7 @@ def test_every_kind_of_input_gives_the_same_matches(data):
 
 
 def test_five_lines_give_a_balanced_loader(data):
-    X, y, site = data._source.x, torch.from_numpy(data.labels), data.environments
+    X, y, site = data.source.x, torch.from_numpy(data.labels), data.environments
     balancer = CausalBalancer(**SETTINGS).fit(X, y, site)
     loader = DataLoader(TensorDataset(X, y), batch_sampler=balancer.batch_sampler(8))
     xb, yb = next(iter(loader))
@@ -91,7 +91,7 @@ def test_five_lines_give_a_balanced_loader(data):
 
 
 def test_fit_resample_takes_every_example_as_anchor_and_adds_its_matches(data):
-    x = pd.DataFrame(data._source.x.numpy())
+    x = pd.DataFrame(data.source.x.numpy())
     balancer = CausalBalancer(n_matches=1, hidden=(8,), max_steps=20)
     x_new, y_new = balancer.fit_resample(x, data.labels, data.environments)
     taken = balancer.sample_indices_
@@ -137,7 +137,7 @@ def test_no_held_out_example_enters_a_fit_a_match_or_a_batch(data):
             seen.update(np.asarray(indices).tolist())
             return super().fetch(indices)
 
-    watched = Watched(data._source.x, data.labels, data.environments)
+    watched = Watched(data.source.x, data.labels, data.environments)
     split = split_environments(watched.environments)
     train = watched.subset(split.train)
     balancer = CausalBalancer(hidden=(8,), max_steps=30).fit(train)
@@ -176,7 +176,7 @@ def test_a_label_seen_in_one_environment_only_is_matched_there_and_skipped_elsew
     data = make_spurious(n=600, n_labels=3)
     keep = np.flatnonzero((data.labels != 2) | (data.environments == 0))
     part = data.subset(keep)
-    with pytest.warns(UserWarning, match=r"labels seen in one environment only: \['2'\]"):
+    with pytest.warns(UserWarning, match=r"labels seen in one environment only: '2'"):
         balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(part)
     elsewhere = balancer.matches_.indices[part.environments == 1]
     assert (elsewhere[:, 2] == -1).all()
@@ -198,7 +198,7 @@ def test_a_refused_fit_leaves_an_earlier_one_as_it_was(data):
     balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(data)
     before = balancer.classes_, balancer.matches_
     with pytest.raises(ValueError, match="two labels or more"):
-        balancer.fit(data._source.x, np.zeros(2000), data.environments)
+        balancer.fit(data.source.x, np.zeros(2000), data.environments)
     assert (balancer.classes_, balancer.matches_) == before
 
 
@@ -210,7 +210,7 @@ def test_environments_of_one_label_each_are_refused():
 
 def test_large_numbers_of_a_table_keep_their_differences(data):
     """Unix seconds differ by less than a float32 can tell."""
-    x = data._source.x.numpy().astype(np.float64)
+    x = data.source.x.numpy().astype(np.float64)
     plain = CausalBalancer(hidden=(8,), max_steps=20).fit(x, data.labels, data.environments)
     moved = CausalBalancer(hidden=(8,), max_steps=20).fit(x + 1.7e9, data.labels, data.environments)
     np.testing.assert_allclose(plain.log_scores_, moved.log_scores_, rtol=1e-3, atol=1e-3)
@@ -267,13 +267,13 @@ def test_columns_may_come_from_a_data_frame_of_any_types(data):
         }
     )
     settings = {"hidden": (8,), "max_steps": 5}
-    named = CausalBalancer(**settings).fit(data._source.x, frame["label"], frame["day"])
+    named = CausalBalancer(**settings).fit(data.source.x, frame["label"], frame["day"])
     assert named.classes_.tolist() == ["a", "b", "c"]
-    coded = CausalBalancer(**settings).fit(data._source.x, frame["code"], frame["day"])
+    coded = CausalBalancer(**settings).fit(data.source.x, frame["code"], frame["day"])
     assert coded.classes_.tolist() == [0, 1, 2]
     frame.loc[3, "label"] = pd.NA
     with pytest.raises(ValueError, match="missing values"):
-        CausalBalancer(**settings).fit(data._source.x, frame["label"], frame["day"])
+        CausalBalancer(**settings).fit(data.source.x, frame["label"], frame["day"])
 
 
 @pytest.fixture(scope="module")
@@ -358,7 +358,7 @@ class TestLooking:
 
     def test_names_of_users_are_used_throughout(self, data):
         names = np.array(["ant", "bee", "cow"])[data.labels]
-        frame = pd.DataFrame(data._source.x.numpy(), columns=list("abcdef"))
+        frame = pd.DataFrame(data.source.x.numpy(), columns=list("abcdef"))
         balancer = CausalBalancer(hidden=(8,), max_steps=20).fit(frame, names, data.environments)
         table = balancer.balance_table(known={"colour": data.covariate})
         assert set(table["first"]) == {"ant", "bee"}

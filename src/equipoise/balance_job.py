@@ -16,8 +16,7 @@ from equipoise.balance.match_files import write_matches, write_weights
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.fingerprint import fingerprint_data
 from equipoise.choices import check_choice
-from equipoise.data import EnvironmentDataset
-from equipoise.data.environments import EnvironmentSubset
+from equipoise.data import EnvironmentDataset, EnvironmentSubset
 from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
 from equipoise.files import remove_parts, write_json, write_whole
 

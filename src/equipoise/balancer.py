@@ -29,17 +29,13 @@ from equipoise.balance.match_support import check_support
 from equipoise.balance.near_ties import check_tolerance, keep_near_ties
 from equipoise.balance.packing import pack_matches, unpack_matches
 from equipoise.choices import check_choice
-from equipoise.data.columns import (
-    check_aligned,
+from equipoise.data import (
+    DataNames,
+    Source,
     check_for_balancing,
-    encode_columns,
-    find_feature_names,
-    unpack_columns,
+    collect_examples,
+    flatten_examples,
 )
-from equipoise.data.environments import EnvironmentDataset
-from equipoise.data.flattening import flatten_examples
-from equipoise.data.names import DataNames, align_features, encode_further, find_names
-from equipoise.data.sources import Source
 from equipoise.diagnosis import BalanceDiagnostics, diagnose_balance, standardized_differences
 from equipoise.diagnosis.gain import choose_gain_examples, estimate_gain
 from equipoise.diagnosis.summary import summarise_balance
@@ -202,13 +198,12 @@ class CausalBalancer:
         fit goes on where it stopped.
         """
         settings, hidden = self._check_parameters()
-        source, *given = unpack_columns(X, y, environments)
-        columns = encode_columns(source, *given)
-        names = find_names(X, y, environments, columns)
-        check_for_balancing(columns, names.labels, names.environments)
-        n_matches = self._choose_n_matches(len(columns.classes))
+        examples = collect_examples(X, y, environments)
+        check_for_balancing(examples)
+        names, source = examples.names, examples.source
+        n_matches = self._choose_n_matches(len(names.classes))
         shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
-        codes = columns.label_codes, columns.environment_codes
+        codes = examples.labels, examples.environments
         options: dict[str, Any] = {
             "settings": settings,
             "checkpoint": checkpoint,
@@ -228,8 +223,8 @@ class CausalBalancer:
         else:
             model = LatentCovariateModel(
                 shape,
-                len(columns.classes),
-                len(columns.environments),
+                len(names.classes),
+                len(names.sites),
                 latent_dim=None if self.latent_dim is None else int(self.latent_dim),
                 prior=self.prior,
                 hidden=hidden,
@@ -239,14 +234,14 @@ class CausalBalancer:
         z = label_free_z(model, source, *codes)
         chosen, readings = self._choose_reading(model, source, z, *codes)
         # All at once: a fit that fails leaves an earlier one as it was.
-        self.classes_, self.environments_ = columns.classes, columns.environments
+        self.classes_, self.environments_ = names.classes, names.sites
         self.names_ = names
         self._labels, self._environments = codes
         self.latent_model_, self.n_matches_, self.readings_ = model, n_matches, readings
         self.latent_choice_ = choice
         self.score_, self.log_scores_, self.matches_ = chosen
         self.z_, self._source = z, source
-        self._feature_names = find_feature_names(X)
+        self._feature_names = examples.feature_names
         return self
 
     def check_fit(
@@ -257,13 +252,11 @@ class CausalBalancer:
         For whoever prepares something first, such as a directory, that a mistake need not leave.
         """
         self._check_parameters()
-        source, *given = unpack_columns(X, y, environments)
-        columns = encode_columns(source, *given)
-        names = find_names(X, y, environments, columns)
+        examples = collect_examples(X, y, environments)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` will say it
-            check_for_balancing(columns, names.labels, names.environments)
-        self._choose_n_matches(len(columns.classes))
+            check_for_balancing(examples)
+        self._choose_n_matches(len(examples.names.classes))
 
     def _check_parameters(self) -> tuple[FitSettings, tuple[int, ...] | None]:
         """All that can be told without data, before anything takes long."""
@@ -392,15 +385,14 @@ class CausalBalancer:
         generator = np.random.default_rng(self.random_state)
         groups = sampler.draw_groups(anchors, generator).ravel()
         self.sample_indices_ = groups[groups >= 0]
-        source, y, _ = unpack_columns(X, y, environments)
-        labels = np.asarray(y)[self.sample_indices_]
+        labels = self.classes_[self._labels[self.sample_indices_]]
         if isinstance(X, torch.Tensor):
             return X[torch.from_numpy(self.sample_indices_)], labels
         if hasattr(X, "iloc"):
             return X.iloc[self.sample_indices_], labels
         if isinstance(X, np.ndarray | list | tuple):
             return np.asarray(X)[self.sample_indices_], labels
-        return source.fetch(self.sample_indices_), labels
+        return self._source.fetch(self.sample_indices_), labels
 
     def score_examples(
         self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | None = None
@@ -436,19 +428,12 @@ class CausalBalancer:
         self, X: Any, y: ArrayLike | None, environments: ArrayLike | None
     ) -> tuple[Source, Ints, Ints]:
         """Further examples in the terms of the fit: by names where there are any, else by codes."""
-        names, ours = self.names_, isinstance(X, EnvironmentDataset)
-        label_names = X.label_names if ours and y is None else None
-        site_names = X.environment_names if ours and environments is None else None
-        source, y, environments = unpack_columns(align_features(X, names.features), y, environments)
-        labels = encode_further("label", y, self.classes_, names.labels, label_names)
-        sites = encode_further(
-            "environment", environments, self.environments_, names.environments, site_names
-        )
-        check_aligned(source, labels, sites)
+        examples = collect_examples(X, y, environments, names=self.names_)
+        source = examples.source
         fitted = self.latent_model_.settings.input_shape
         if len(source) and source.fetch(np.zeros(1, dtype=np.int64)).shape[1:] != fitted:
             raise ValueError(f"examples must have the shape {fitted} that was fitted")
-        return source, labels, sites
+        return source, examples.labels, examples.environments
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "matches_"):
@@ -581,9 +566,7 @@ class CausalBalancer:
             z = self.z_
         else:
             z = label_free_z(self.latent_model_, source, labels, sites)
-        return Examined(
-            source, labels, sites, z, scores, matches, self.names_.features or find_feature_names(X)
-        )
+        return Examined(source, labels, sites, z, scores, matches, self.names_.features)
 
     def _are_fitted(self, labels: Ints, environments: Ints, scores: Floats) -> bool:
         """Whether these are the fitted examples once more, but for the last digits of scores."""
@@ -659,7 +642,13 @@ class CausalBalancer:
         balancer.classes_ = np.asarray(facts["classes"])
         balancer.environments_ = np.asarray(facts["environments"])
         # Files of earlier versions hold no names: further data are then read by their codes.
-        balancer.names_ = DataNames.from_facts(facts.get("names") or {})
+        balancer.names_ = DataNames.from_facts(
+            {
+                "classes": facts["classes"],
+                "sites": facts["environments"],
+                **(facts.get("names") or {}),
+            }
+        )
         balancer.score_, balancer.n_matches_ = facts["score"], facts["n_matches"]
         balancer.readings_ = tuple(Reading(**reading) for reading in facts["readings"])
         choice = facts.get("latent_choice")

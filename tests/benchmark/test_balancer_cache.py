@@ -51,7 +51,7 @@ def test_one_changed_value_in_the_data_is_other_data(tmp_path, fits):
     obtain(tmp_path)
     dataset = make_data()
     row = split_for_run(make_settings(), dataset).train.indices[17]
-    dataset._source.x[row, 3] += 0.5
+    dataset.source.x[row, 3] += 0.5
     obtain(tmp_path, dataset)
     assert len(fits) == 2
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from equipoise.benchmark.fingerprint import BLOCK, fingerprint_data
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 
 
 def make(x):
-    return ArrayEnvironments(x, np.arange(len(x)) % 2, np.arange(len(x)) // 2 % 2)
+    return Examples(x, np.arange(len(x)) % 2, np.arange(len(x)) // 2 % 2)
 
 
 @pytest.mark.parametrize("row", [0, BLOCK - 1, BLOCK, 5001, 9999])

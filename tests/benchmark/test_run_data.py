@@ -3,7 +3,7 @@ import pytest
 
 from equipoise.benchmark import split_for_run
 from equipoise.benchmark.run_data import find_environment
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 
 from .tiny import make_data, make_settings
 
@@ -51,7 +51,7 @@ def test_an_environment_that_is_not_there_is_refused(wanted):
 )
 def test_a_name_that_looks_like_a_number_comes_before_a_position(wanted, position):
     names = np.array(["1", "2", "3", "0.9"])[np.arange(80) % 4]
-    data = ArrayEnvironments(np.zeros((80, 2)), np.arange(80) // 4 % 2, names)
+    data = Examples(np.zeros((80, 2)), np.arange(80) // 4 % 2, names)
     where = data.environment_names.index(["1", "2", "3", "0.9"][position])
     if wanted == 0:  # no such name: the position
         where = 0
@@ -59,12 +59,12 @@ def test_a_name_that_looks_like_a_number_comes_before_a_position(wanted, positio
 
 
 def test_an_environment_too_small_to_hold_out_is_refused():
-    data = ArrayEnvironments(np.zeros((12, 2)), [0, 1] * 6, [0] * 10 + [1] * 2)
+    data = Examples(np.zeros((12, 2)), [0, 1] * 6, [0] * 10 + [1] * 2)
     with pytest.raises(ValueError, match=r"'1' has 2 examples to train on and 0 held out"):
         split_for_run(make_settings(test_environment=0), data)
 
 
 def test_a_single_environment_cannot_be_the_test_environment():
-    data = ArrayEnvironments(np.zeros((10, 2)), [0, 1] * 5, [0] * 10)
+    data = Examples(np.zeros((10, 2)), [0, 1] * 5, [0] * 10)
     with pytest.raises(ValueError, match="nothing to train on"):
         split_for_run(make_settings(test_environment=0), data)

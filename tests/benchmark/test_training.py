@@ -9,7 +9,7 @@ from equipoise.benchmark import Training, fit_balancer, split_for_run, train
 from equipoise.benchmark.preparation import build_algorithm, make_balancer
 from equipoise.benchmark.schedule import lr_factor
 from equipoise.benchmark.training import Diverged
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 
 from .tiny import make_data, make_settings
 
@@ -138,7 +138,7 @@ def test_the_averaged_weights_are_what_is_evaluated_and_kept():
 
 def test_augmentation_is_the_same_for_a_step_however_it_is_reached():
     rng = np.random.default_rng(0)
-    images = ArrayEnvironments(
+    images = Examples(
         rng.random((90, 1, 8, 8), dtype=np.float32), np.arange(90) % 2, np.arange(90) // 2 % 3
     )
     settings = make_settings(featurizer="small-cnn", augmentation="affine", test_environment=2)
@@ -224,7 +224,7 @@ def test_what_is_held_out_changes_no_bit_of_the_trained_weights(sampling):
     dataset, changed = make_data(), make_data()
     data = split_for_run(settings, dataset)
     unseen = np.setdiff1d(np.arange(len(dataset)), data.train.indices)
-    changed._source.x[unseen] = 1e6
+    changed.source.x[unseen] = 1e6
     changed.labels[unseen] = 0
     changed.covariate[unseen] = 0
     ended = []

@@ -9,10 +9,10 @@ import numpy as np
 import yaml
 
 from equipoise.benchmark import RunSettings
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 
 
-def make_data(n: int = 600, n_labels: int = 3, seed: int = 0) -> ArrayEnvironments:
+def make_data(n: int = 600, n_labels: int = 3, seed: int = 0) -> Examples:
     """The covariate goes with the label in two environments and not in the third."""
     rng = np.random.default_rng(seed)
     environments = np.arange(n) % 3
@@ -24,7 +24,7 @@ def make_data(n: int = 600, n_labels: int = 3, seed: int = 0) -> ArrayEnvironmen
     faint = 2 * np.eye(n_labels)[labels] + rng.normal(size=(n, n_labels))
     x = np.concatenate([clear, faint], axis=1)
     names = np.array(["north", "east", "south"])[environments]
-    data = ArrayEnvironments(x.astype(np.float32), labels, names, covariate=covariate)
+    data = Examples(x.astype(np.float32), labels, names, covariate=covariate)
     assert data.environment_names == ("east", "north", "south")
     return data
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from equipoise.data import check, check_folders
-from equipoise.data.image_benchmarks import ImageBenchmark
+from equipoise.data.published import ImageBenchmark
 from tests.data.image_tree import write_broken_images, write_image_tree
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from equipoise.cli import app
-from equipoise.data.image_benchmarks import list_image_benchmarks
+from equipoise.data.published import list_image_benchmarks
 from tests.data.image_tree import write_image_tree
 
 PAGE = Path(__file__).parents[2] / "docs" / "data.md"

@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from equipoise.data import (
-    ArrayEnvironments,
+    Examples,
     ImageBackbone,
     compute_features,
     features,
     load_backbone,
     open_dataset,
 )
-from equipoise.data.backbones import fingerprint_backbone
+from equipoise.data.features import fingerprint_backbone
 from tests.data.image_tree import write_image_tree
 
 N = 20
@@ -41,7 +41,7 @@ def pictures():
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, size=(N, 3, 8, 8), dtype=np.uint8)
     pixels[7] = pixels[2]
-    return ArrayEnvironments(pixels, np.arange(N) % 2, np.arange(N) // 10)
+    return Examples(pixels, np.arange(N) % 2, np.arange(N) // 10)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_other_weights_other_layers_and_other_examples_are_computed_anew(picture
     compute(other)
     assert other.seen == N
     assert fingerprint_backbone(Counting()) == fingerprint_backbone(Counting())
-    more = ArrayEnvironments(np.zeros((2, 3, 8, 8)), [0, 1], [0, 0])
+    more = Examples(np.zeros((2, 3, 8, 8)), [0, 1], [0, 0])
     known = Counting()
     compute(known, more)
     assert known.seen == 1

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from equipoise.benchmark import as_environments
-from equipoise.data import load_dataset, open_dataset, save_dataset
+from equipoise.data import open_dataset, save_dataset
 
 PATIENTS = pd.DataFrame(
     {
@@ -137,7 +137,7 @@ class TestSaved:
 
     def test_names_numbers_and_origin_come_back(self, table, tmp_path):
         saved = save_dataset(table, tmp_path / "saved", made_from={"data": "p.parquet"})
-        for data in (saved, open_dataset(tmp_path / "saved"), load_dataset(tmp_path / "saved")):
+        for data in (saved, open_dataset(tmp_path / "saved")):
             assert data.label_names == table.label_names == ("NA", "null")
             assert data.environment_names == table.environment_names == ("007", "08")
             assert data.labels.tolist() == table.labels.tolist()

@@ -14,7 +14,7 @@ README = (ROOT / "README.md").read_text()
 def test_the_five_lines_run():
     data = make_spurious(n=300)
     names = {
-        "X": data._source.x,
+        "X": data.source.x,
         "y": torch.from_numpy(data.labels),
         "environments": data.environments,
     }

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from benchmark.tiny import make_data
 from equipoise.cli import app
-from equipoise.data import ArrayEnvironments, EnvironmentSubset, register_dataset, registry
+from equipoise.data import EnvironmentSubset, Examples, opening, register_dataset
 
 COMMON = {
     "--dataset": "TinyData",
@@ -25,10 +25,10 @@ COMMON = {
 @pytest.fixture(autouse=True)
 def _datasets(monkeypatch):
     """Two datasets that exist for the length of a test."""
-    monkeypatch.setattr(registry, "_DATASETS", dict(registry._DATASETS))
+    monkeypatch.setattr(opening, "_DATASETS", dict(opening._DATASETS))
 
     @register_dataset
-    def TinyData(*, data_dir, data_seed) -> ArrayEnvironments:
+    def TinyData(*, data_dir, data_seed) -> Examples:
         """Three environments."""
         return make_data(seed=data_seed)
 

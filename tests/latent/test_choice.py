@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from equipoise import CausalBalancer
-from equipoise.data.sources import ArraySource
+from equipoise.data import ArraySource
 from equipoise.latent import FitSettings, examine_labels
 from equipoise.latent.choice import (
     LatentCandidate,

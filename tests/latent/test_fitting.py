@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 from equipoise.latent import FitSettings, LatentCovariateModel, fit_model, log_scores
 
 QUICK = FitSettings(max_steps=60, evaluate_every=20, batch_size=16)
@@ -71,9 +71,9 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(spurious, tmp_path, n_reads
 def test_a_checkpoint_of_another_fit_is_refused(spurious, tmp_path):
     path = tmp_path / "fit.safetensors"
     fit(spurious, path)
-    x = spurious._source.x.clone()
+    x = spurious.source.x.clone()
     x[1] += 1.0
-    changed = ArrayEnvironments(x, spurious.labels, spurious.environments)
+    changed = Examples(x, spurious.labels, spurious.environments)
     with pytest.raises(ValueError, match="other data"):
         fit(changed, path)
     other_start = LatentCovariateModel(spurious.input_shape, 2, 2, hidden=(32,), seed=2)

@@ -11,7 +11,7 @@ import pandas as pd
 from benchmark.tiny import make_data, make_settings
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import execute_run
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 
 # What a careless page would run, end its script at, or break its layout on.
 HOSTILE = '</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1"><!--'
@@ -36,7 +36,7 @@ def make_table(n: int = 240) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     return features, labels, np.array(["rome", f"oslo {HOSTILE}"])[places]
 
 
-def make_pictures(n: int = 240) -> ArrayEnvironments:
+def make_pictures(n: int = 240) -> Examples:
     """Two-coloured 8 × 8 pictures; the colour goes with the label."""
     rng = np.random.default_rng(0)
     labels, places = rng.integers(3, size=n), rng.integers(2, size=n)
@@ -46,7 +46,7 @@ def make_pictures(n: int = 240) -> ArrayEnvironments:
     for i in range(n):
         x[i, colour[i], labels[i] * 2 : labels[i] * 2 + 3, 1:7] = rng.uniform(0.6, 1.0)
     names = np.array(["bar", HOSTILE, LONG])[labels]
-    data = ArrayEnvironments(x, names, np.array(["day", "night"])[places], covariate=colour)
+    data = Examples(x, names, np.array(["day", "night"])[places], covariate=colour)
     data.covariate_name = "colour"
     return data
 
@@ -62,7 +62,7 @@ def fit_pictures() -> CausalBalancer:
     return balancer.fit(make_pictures())
 
 
-def train_tiny(output: Path) -> ArrayEnvironments:
+def train_tiny(output: Path) -> Examples:
     """A run of twelve steps on vectors, with its balancer beside it; gives its data."""
     data = make_data(n=360)
     selections = ("train-domain", "balanced", "test-domain")

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from equipoise.data import ArrayEnvironments
+from equipoise.data import Examples
 from equipoise.latent import LatentCovariateModel
 from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
 from equipoise.report.images import channel_colors, tile, to_rgb
@@ -12,7 +12,7 @@ from equipoise.report.images import channel_colors, tile, to_rgb
 def make_images(n=12, channels=3):
     x = torch.zeros(n, channels, 6, 6)
     x[torch.arange(n), torch.arange(n) % channels] = 1.0
-    return ArrayEnvironments(x, np.arange(n) % 4, np.arange(n) % 2)
+    return Examples(x, np.arange(n) % 4, np.arange(n) % 2)
 
 
 def test_every_channel_has_a_colour_of_its_own():

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from equipoise.data import ArrayEnvironments, as_source
+from equipoise.data import Examples, as_source
 from equipoise.report.latent_views import (
     REACH,
     decode_counterfactuals,
@@ -51,7 +51,7 @@ def test_a_traversal_moves_one_z_from_end_to_end_through_the_mean():
 
 def test_effects_of_labels_are_differences_from_their_mean():
     features, labels, places = make_table()
-    data = ArrayEnvironments(features.to_numpy(copy=True), labels, places)
+    data = Examples(features.to_numpy(copy=True), labels, places)
     model = fit_table().latent_model_
     found = measure_effects(
         model, as_source(features), ROWS, data.labels[ROWS], data.environments[ROWS]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from equipoise.balancer import CausalBalancer
-from equipoise.data import ArrayEnvironments, open_dataset
+from equipoise.data import Examples, open_dataset
 from equipoise.report.opening import open_target
 from report.subjects import fit_pictures, make_pictures, make_table
 
@@ -46,7 +46,7 @@ def test_labels_of_any_kind_are_found_again_in_a_table(tmp_path, names):
 def test_data_of_other_environments_are_refused(tmp_path):
     fit_pictures().save(tmp_path / "balancer.safetensors")
     other = make_pictures()
-    strange = ArrayEnvironments(other.fetch(np.arange(9)), other.labels[:9], np.arange(9) % 2)
+    strange = Examples(other.fetch(np.arange(9)), other.labels[:9], np.arange(9) % 2)
     named = CausalBalancer(max_steps=5, n_nearest=3).fit(*make_table())
     named.save(tmp_path / "named.safetensors")
     with pytest.raises(ValueError, match="was fitted on environments"):

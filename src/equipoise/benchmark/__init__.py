@@ -1,6 +1,5 @@
 """Room 5: runs, model selection and records of what they saw."""
 
-from equipoise.benchmark.own_data import MapStyleEnvironments, as_environments
 from equipoise.benchmark.preparation import fit_balancer
 from equipoise.benchmark.recipes import RECIPES, make_settings
 from equipoise.benchmark.records import Record
@@ -15,13 +14,13 @@ from equipoise.benchmark.sweep_plan import plan_sweep
 from equipoise.benchmark.sweep_spec import SweepSpec
 from equipoise.benchmark.trained_run import TrainedRun, load_run
 from equipoise.benchmark.training import Training, train
+from equipoise.data import as_environments
 
 __all__ = [
     "RECIPES",
     "RULES",
     "SAMPLINGS",
     "SELECTIONS",
-    "MapStyleEnvironments",
     "Record",
     "RunData",
     "RunResult",

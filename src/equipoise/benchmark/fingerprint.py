@@ -15,9 +15,9 @@ BLOCK = 1024
 def fingerprint_data(dataset: EnvironmentDataset) -> str:
     """Sixteen hexadecimal digits from labels, environments, names and every example.
 
-    >>> from equipoise.data import ArrayEnvironments
-    >>> one = ArrayEnvironments([[0.0], [1.0]], [0, 1], [0, 0])
-    >>> two = ArrayEnvironments([[0.0], [2.0]], [0, 1], [0, 0])
+    >>> from equipoise.data import Examples
+    >>> one = Examples([[0.0], [1.0]], [0, 1], [0, 0])
+    >>> two = Examples([[0.0], [2.0]], [0, 1], [0, 0])
     >>> fingerprint_data(one) == fingerprint_data(two)
     False
     """

@@ -82,8 +82,8 @@ def _join(
 def find_environment(dataset: EnvironmentDataset, wanted: int | float | str | None) -> int | None:
     """The position of an environment given by name or, if there is none of that name, by position.
 
-    >>> from equipoise.data import ArrayEnvironments
-    >>> data = ArrayEnvironments([[0.0], [1.0]], [0, 1], ["rome", "oslo"])
+    >>> from equipoise.data import Examples
+    >>> data = Examples([[0.0], [1.0]], [0, 1], ["rome", "oslo"])
     >>> find_environment(data, "rome"), find_environment(data, "0")
     (1, 0)
     """

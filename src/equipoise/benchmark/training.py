@@ -62,10 +62,10 @@ def train(
     given, it is fitted here. `featurizer` is a module or function of your own, in place of
     the one the settings name.
 
-    >>> from equipoise.data import ArrayEnvironments
+    >>> from equipoise.data import Examples
     >>> rng = np.random.default_rng(0)
     >>> y, e = rng.integers(2, size=300), np.arange(300) % 3
-    >>> data = ArrayEnvironments(rng.normal(size=(300, 4)) + y[:, None], y, e)
+    >>> data = Examples(rng.normal(size=(300, 4)) + y[:, None], y, e)
     >>> settings = RunSettings(
     ...     dataset="mine", algorithm="ERM", sampling="random", test_environment=2, steps=20,
     ...     checkpoint_every=10, selections=("train-domain",),

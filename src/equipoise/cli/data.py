@@ -105,8 +105,13 @@ def features(
 ) -> None:
     """Turn images into a frozen backbone's features, once; `--dataset OUTPUT` then takes them."""
     from equipoise.benchmark.devices import choose_device
-    from equipoise.data import check_dataset, compute_features, load_backbone, save_dataset
-    from equipoise.data.saved import check_output
+    from equipoise.data import (
+        check_dataset,
+        check_output,
+        compute_features,
+        load_backbone,
+        save_dataset,
+    )
 
     # What is cheap to tell comes before what takes long.
     check_output(output)
@@ -141,8 +146,7 @@ def pack(
     quiet: Quiet = False,
 ) -> None:
     """Save images of a size, or a table's columns, as a dataset that `--dataset OUTPUT` takes."""
-    from equipoise.data import save_dataset
-    from equipoise.data.saved import check_output
+    from equipoise.data import check_output, save_dataset
 
     check_output(output)
     options = collect_options(image_size, on_broken, label, environment, columns, n_jobs)
@@ -177,7 +181,7 @@ def open_data(
 ) -> EnvironmentDataset:
     """A path with all options; a named set of images with those of images; others as they are."""
     from equipoise.data import check_dataset, get_dataset
-    from equipoise.data.image_benchmarks import list_image_benchmarks
+    from equipoise.data.published import list_image_benchmarks
 
     if check_dataset(data, data_dir=data_dir) is not None:
         return get_dataset(data, data_dir=data_dir, verbose=verbose, **options)

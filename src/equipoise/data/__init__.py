@@ -1,47 +1,53 @@
 """Room 1: environments. Examples with labels and environment ids, and the paper's datasets."""
 
-from equipoise.data.arrays import ArrayEnvironments
-from equipoise.data.backbones import ImageBackbone, load_backbone
+from equipoise.data import digits, published  # noqa: F401  # datasets become known by name
 from equipoise.data.check import FolderReport, check_folders
-from equipoise.data.colored_mnist import ColoredMNIST, ColoredMNIST10
-from equipoise.data.environments import EnvironmentDataset, EnvironmentSubset
-from equipoise.data.features import FeatureEnvironments, compute_features
-from equipoise.data.image_benchmarks import PACS, VLCS, DomainNet, OfficeHome, TerraIncognita
-from equipoise.data.image_folders import ImageFolderEnvironments
-from equipoise.data.opening import open_dataset
-from equipoise.data.registry import check_dataset, get_dataset, list_datasets, register_dataset
-from equipoise.data.rotated_mnist import RotatedMNIST
-from equipoise.data.saved import SavedEnvironments, load_dataset, save_dataset
-from equipoise.data.sources import Source, as_source
-from equipoise.data.split import Split, split_environments
+from equipoise.data.dataset import EnvironmentDataset, EnvironmentSubset, split_environments
+from equipoise.data.examples import (
+    DataNames,
+    Examples,
+    align_features,
+    check_for_balancing,
+    collect_examples,
+)
+from equipoise.data.features import ImageBackbone, compute_features, load_backbone
+from equipoise.data.folders import ImageFolderEnvironments
+from equipoise.data.opening import (
+    as_environments,
+    check_dataset,
+    get_dataset,
+    list_datasets,
+    open_dataset,
+    register_dataset,
+)
+from equipoise.data.saved import check_output, save_dataset
+from equipoise.data.sources import ArraySource, Source, as_source, flatten_examples
+
+ArrayEnvironments = Examples  # the former name
 
 __all__ = [
-    "PACS",
-    "VLCS",
-    "ArrayEnvironments",
-    "ColoredMNIST",
-    "ColoredMNIST10",
-    "DomainNet",
+    "ArraySource",
+    "DataNames",
     "EnvironmentDataset",
     "EnvironmentSubset",
-    "FeatureEnvironments",
+    "Examples",
     "FolderReport",
     "ImageBackbone",
     "ImageFolderEnvironments",
-    "OfficeHome",
-    "RotatedMNIST",
-    "SavedEnvironments",
     "Source",
-    "Split",
-    "TerraIncognita",
+    "align_features",
+    "as_environments",
     "as_source",
     "check_dataset",
     "check_folders",
+    "check_for_balancing",
+    "check_output",
+    "collect_examples",
     "compute_features",
+    "flatten_examples",
     "get_dataset",
     "list_datasets",
     "load_backbone",
-    "load_dataset",
     "open_dataset",
     "register_dataset",
     "save_dataset",

@@ -1,12 +1,20 @@
-"""Where decoded images, digests and features are kept between runs."""
+"""Where decoded images and features are kept between runs, each made once."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 from rich.console import Console
+
+from equipoise.files import write_json
+from equipoise.locks import hold_lock
 
 
 def choose_data_cache(given: str | Path | None = None) -> Path:
@@ -40,3 +48,129 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs < 1:
         raise ValueError(f"n_jobs must be at least 1, got {n_jobs}")
     return n_jobs
+
+
+DIGEST_BYTES = 32  # SHA-256
+
+
+class RowStore:
+    """Rows of one shape and type in a memory-mapped file, found by a digest of their origin.
+
+    Rows are only ever appended, and a digest is written after its row: a process that is killed
+    loses the block it was writing and no more. One process writes at a time, any number read.
+
+    >>> import tempfile
+    >>> store = RowStore(Path(tempfile.mkdtemp()), (2,), np.uint8)
+    >>> with store.writing():
+    ...     store.add([b"a" * 32], np.array([[1, 2]], dtype=np.uint8))
+    >>> store.read(store.find([b"a" * 32])).tolist()
+    [[1, 2]]
+    """
+
+    def __init__(self, path: Path, shape: Sequence[int], dtype: DTypeLike) -> None:
+        self.path, self.shape, self.dtype = Path(path), tuple(shape), np.dtype(dtype)
+        self._row_bytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self._mapped: NDArray[Any] | None = None
+        expected = {"shape": list(self.shape), "dtype": self.dtype.str}
+        found = _read_facts(self.path)
+        if found is not None and found != expected:
+            raise ValueError(
+                f"{self.path} holds rows of {found}, expected {expected}; delete that directory"
+            )
+        if found is None:
+            write_json(self._facts, expected)
+
+    @classmethod
+    def reopen(cls, path: Path) -> RowStore | None:
+        """The store at `path` with the shape and type it was made with; None if there is none."""
+        facts = _read_facts(Path(path))
+        return None if facts is None else cls(path, facts["shape"], facts["dtype"])
+
+    @property
+    def _facts(self) -> Path:
+        return self.path / "store.json"
+
+    @property
+    def _rows(self) -> Path:
+        return self.path / "rows.bin"
+
+    @property
+    def _digests(self) -> Path:
+        return self.path / "digests.bin"
+
+    def __len__(self) -> int:
+        """Rows that are complete: those with their digest."""
+        return min(_size(self._digests) // DIGEST_BYTES, _size(self._rows) // self._row_bytes)
+
+    def find(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
+        """The position of each digest's row, −1 where there is none."""
+        n = len(self)
+        content = self._digests.read_bytes()[: n * DIGEST_BYTES] if n else b""
+        places = {
+            content[start : start + DIGEST_BYTES]: place
+            for place, start in enumerate(range(0, len(content), DIGEST_BYTES))
+        }
+        return np.array([places.get(digest, -1) for digest in digests], dtype=np.int64)
+
+    @contextmanager
+    def writing(self, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Be the one process that adds rows; wait for another one to end, after `on_wait`.
+
+        What a killed writer left without its digest is cut off first.
+        """
+        with hold_lock(self.path / ".lock", on_wait=on_wait):
+            n = len(self)
+            for file, width in ((self._rows, self._row_bytes), (self._digests, DIGEST_BYTES)):
+                if _size(file) > n * width:
+                    os.truncate(file, n * width)
+            yield
+
+    def add(self, digests: Sequence[bytes], rows: NDArray[Any]) -> None:
+        """Append rows [B, *shape]; only inside `writing`."""
+        if rows.shape != (len(digests), *self.shape) or rows.dtype != self.dtype:
+            raise ValueError(
+                f"rows of {self.path} are {self.dtype} {self.shape}, got {len(digests)} digests "
+                f"and {rows.dtype} {rows.shape}"
+            )
+        _append(self._rows, np.ascontiguousarray(rows).data)
+        _append(self._digests, b"".join(digests))
+
+    def read(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        """A copy of the rows at `positions` [B, *shape]."""
+        if self._mapped is None or len(self._mapped) <= positions.max(initial=-1):
+            n = len(self)
+            if n == 0:
+                self._mapped = np.empty((0, *self.shape), dtype=self.dtype)
+            else:
+                shape = (n, *self.shape)
+                self._mapped = np.memmap(self._rows, dtype=self.dtype, mode="r", shape=shape)
+        return np.asarray(self._mapped[positions])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the mapping: a worker process opens the file itself, not a copy of it."""
+        return {**self.__dict__, "_mapped": None}
+
+    def __repr__(self) -> str:
+        return f"RowStore({len(self)} rows of {self.dtype} {self.shape} at {self.path})"
+
+
+def _read_facts(path: Path) -> Any:
+    try:
+        return json.loads((path / "store.json").read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a cache ({error}); delete that directory"
+        ) from error
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _append(path: Path, content: bytes | memoryview) -> None:
+    with path.open("ab") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

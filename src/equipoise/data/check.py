@@ -11,15 +11,14 @@ from typing import Any
 
 from equipoise.choices import check_choice
 from equipoise.data.cache import choose_data_cache, count_threads
-from equipoise.data.file_digests import digest_files
 from equipoise.data.folders import LAYOUT, FolderTree, scan_folders, spell
-from equipoise.data.image_benchmarks import (
+from equipoise.data.images import digest_files, find_fault
+from equipoise.data.published import (
     ImageBenchmark,
     find_benchmark,
     get_image_benchmark,
     list_image_benchmarks,
 )
-from equipoise.data.image_cache import find_fault
 from equipoise.progress import track
 
 PROBLEMS = {

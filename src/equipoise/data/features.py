@@ -8,10 +8,15 @@ what a pretrained network has already learned.
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import json
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,10 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.data.backbones import fingerprint_backbone, load_backbone
-from equipoise.data.cache import choose_data_cache, tell_wait
-from equipoise.data.environments import EnvironmentDataset
-from equipoise.data.row_store import RowStore
+from equipoise.data.cache import RowStore, choose_data_cache, tell_wait
+from equipoise.data.dataset import EnvironmentDataset
 from equipoise.progress import track
 
 Ints = NDArray[np.int64]
@@ -38,7 +41,7 @@ class FeatureEnvironments(EnvironmentDataset):
         self.label_names = dataset.label_names
         self.environment_names = dataset.environment_names
         self.covariate, self.covariate_name = dataset.covariate, dataset.covariate_name
-        self.paths = getattr(dataset, "paths", None)
+        self.paths = dataset.paths
         self._store, self._positions = store, positions
         self.input_shape = store.shape
 
@@ -67,8 +70,8 @@ def compute_features(
     What is computed is kept as it goes, so that an interrupted call goes on where it stopped.
 
     >>> import tempfile
-    >>> from equipoise.data import ArrayEnvironments
-    >>> pictures = ArrayEnvironments(np.zeros((4, 3, 8, 8)), [0, 1, 0, 1], [0, 0, 1, 1])
+    >>> from equipoise.data import Examples
+    >>> pictures = Examples(np.zeros((4, 3, 8, 8)), [0, 1, 0, 1], [0, 0, 1, 1])
     >>> compute_features(pictures, nn.Conv2d(3, 5, 3), cache=tempfile.mkdtemp())
     FeatureEnvironments(4 examples of shape (5,), 2 labels, 2 environments)
     """
@@ -125,7 +128,7 @@ class _Run:
         vectors = features.float().cpu().numpy()
         wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(wrong):
-            paths = getattr(dataset, "paths", None)
+            paths = dataset.paths
             which = paths[rows[wrong[0]]] if paths else f"example {rows[wrong[0]]}"
             raise ValueError(f"the backbone gave NaN or infinite features for {which}")
         return np.ascontiguousarray(vectors)
@@ -171,3 +174,118 @@ def _compute_into(
                     kept.append(run(dataset, rows))
                     tracker.reach(first_row + len(rows))
                 store.add([digests[i] for i in wanted[start : start + block]], np.concatenate(kept))
+
+
+TIMM = "timm/"
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+
+
+class ImageBackbone(nn.Module):
+    """A network that expects pixels of a certain mean and deviation, given pixels in 0…1.
+
+    >>> ImageBackbone(nn.Flatten())(torch.zeros(1, 3, 2, 2)).shape
+    torch.Size([1, 12])
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        mean: Sequence[float] = IMAGENET_MEAN,
+        deviation: Sequence[float] = IMAGENET_DEVIATION,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.mean: Tensor
+        self.deviation: Tensor
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1))
+        self.register_buffer("deviation", torch.tensor(deviation).view(-1, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.network((x - self.mean) / self.deviation)
+        return features
+
+
+def load_backbone(name: str) -> nn.Module:
+    """A backbone by name: `timm/resnet50`, `my_file.py:make_backbone` or `package.module:name`.
+
+    timm's networks (``pip install "equipoise[timm]"``) come with their pretrained weights and
+    without their classifier. What stands after the colon is a module, or a class or function
+    without arguments that gives one; it is handed pixels in 0…1.
+    """
+    if name.startswith(TIMM):
+        return _load_timm(name.removeprefix(TIMM))
+    place, colon, attribute = name.rpartition(":")
+    if not colon or not place or not attribute:
+        raise ValueError(
+            f"a backbone is timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME, got {name!r}"
+        )
+    found = getattr(_import(place), attribute, None)
+    if found is None:
+        raise ValueError(f"{place} has no {attribute!r} to take as a backbone")
+    made = found if isinstance(found, nn.Module) else _call(found, name)
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"{name} must be or give a torch.nn.Module, got {type(made).__name__}")
+    return made
+
+
+def fingerprint_backbone(backbone: nn.Module) -> str:
+    """Sixteen hexadecimal digits from a network's layers and every weight and constant in it.
+
+    >>> fingerprint_backbone(nn.ReLU()) == fingerprint_backbone(nn.GELU())
+    False
+    """
+    layers = re.sub(r" at 0x[0-9a-f]+", "", f"{type(backbone).__qualname__} {backbone!r}")
+    digest = hashlib.sha256(layers.encode())
+    for name, tensor in (*backbone.named_parameters(), *backbone.named_buffers()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def _load_timm(name: str) -> nn.Module:
+    try:
+        timm: Any = importlib.import_module("timm")
+    except ImportError as error:
+        raise ImportError(
+            f"the backbone timm/{name} needs timm, which could not be imported; install it with "
+            f'pip install "equipoise[timm]", or name a module of your own ({error})'
+        ) from error
+    try:
+        network = timm.create_model(name, pretrained=True, num_classes=0)
+    except RuntimeError as error:
+        raise ValueError(f"timm has no pretrained network {name!r}: {error}") from error
+    facts = timm.data.resolve_model_data_config(network)
+    return ImageBackbone(network, mean=facts["mean"], deviation=facts["std"])
+
+
+def _import(place: str) -> ModuleType:
+    try:
+        if place.endswith(".py"):
+            return _import_file(Path(place).expanduser())
+        return importlib.import_module(place)
+    except ImportError as error:
+        raise ValueError(f"the backbone's module {place!r} cannot be imported: {error}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ValueError(f"there is no file {path} to take a backbone from")
+    name = f"equipoise_backbone_{path.stem}"
+    described = importlib.util.spec_from_file_location(name, path)
+    assert described is not None
+    assert described.loader is not None  # as for every .py file
+    module = importlib.util.module_from_spec(described)
+    sys.modules[name] = module  # what is defined there must be found again by its module's name
+    described.loader.exec_module(module)
+    return module
+
+
+def _call(maker: Any, name: str) -> Any:
+    if not callable(maker):
+        raise ValueError(f"{name} must be or give a torch.nn.Module, got {type(maker).__name__}")
+    try:
+        return maker()
+    except TypeError as error:
+        raise ValueError(f"{name} must be callable without arguments: {error}") from error

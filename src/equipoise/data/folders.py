@@ -1,14 +1,24 @@
-"""What lies in a tree `root/<environment>/<class>/*.jpg`, without opening a single image."""
+"""A folder tree of images, `root/<environment>/<class>/*.jpg`, as environments."""
 
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.choices import check_choice
+from equipoise.data.cache import choose_data_cache
+from equipoise.data.dataset import EnvironmentDataset
+from equipoise.data.examples import list_some
+from equipoise.data.images import DECODING, BrokenImage, Size, cache_images, digest_files
 
 LAYOUT = "<environment>/<class>/*.jpg"
 # What Pillow can open and people keep pictures in.
@@ -143,3 +153,150 @@ def _files_below(folder: Path) -> list[Path]:
         below[:] = [name for name in below if not name.startswith(".")]
         files += [Path(directory) / name for name in names if not name.startswith(".")]
     return files
+
+
+IMAGE_SIZE = 224  # the published benchmarks'
+ON_BROKEN = ("raise", "skip")
+
+
+class ImageFolderEnvironments(EnvironmentDataset):
+    """Images in `root/<environment>/<class>/*.jpg`, decoded once and then read from a cache.
+
+    Parameters
+    ----------
+    root : the directory that holds a folder for every environment
+    image_size : what images are resized to, a side or (height, width)
+    on_broken : "raise" names every image that cannot be read; "skip" warns and goes on without
+    environment_names, label_names : names and order of the folders; by default all, sorted
+    cache : directory of decoded images; by default $EQUIPOISE_CACHE or the user's cache
+    n_jobs : threads that read and decode; by default one for each processor
+    verbose : show progress; by default where a terminal would show it
+
+    `paths` are the files of the examples, relative to `root`; `skipped` the broken ones.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        image_size: int | Sequence[int] = IMAGE_SIZE,
+        on_broken: str = "raise",
+        environment_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+        cache: str | Path | None = None,
+        n_jobs: int | None = None,
+        verbose: bool | None = None,
+    ) -> None:
+        check_choice("on_broken", on_broken, ON_BROKEN)
+        self._size = check_image_size(image_size)
+        tree = scan_folders(root, environment_names=environment_names, label_names=label_names)
+        _check_tree(tree)
+        _warn_of_strays(tree)
+        cache = choose_data_cache(cache)
+        verbose = sys.stderr.isatty() if verbose is None else verbose
+        digests = digest_files(tree.root, tree.paths, cache=cache, n_jobs=n_jobs, verbose=verbose)
+        images = cache_images(
+            tree.root,
+            tree.paths,
+            digests,
+            size=self._size,
+            cache=cache,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.skipped = images.broken
+        if images.broken:
+            _tell_broken(tree, images.broken, on_broken)
+        kept = np.flatnonzero(images.positions >= 0)
+        if len(kept) == 0:
+            raise ValueError(f"none of the {len(tree.paths)} images in {tree.root} can be read")
+        self.root = tree.root
+        self.paths = tuple(tree.paths[i] for i in kept)
+        self._store, self._positions = images.store, images.positions[kept]
+        self._digests = [digests[i] for i in kept]
+        # Given names stay, found ones are there only where images are.
+        self.environment_names, self.environments = _name(
+            tree.environments[kept], tree.environment_names, environment_names is not None
+        )
+        self.label_names, self.labels = _name(
+            tree.labels[kept], tree.label_names, label_names is not None
+        )
+        self.input_shape = (3, *self._size)
+
+    def fetch_bytes(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Pixels as they are kept, 0…255 [B, 3, height, width]."""
+        return self._store.read(self._positions[indices])
+
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(self.fetch_bytes(indices)).float().div_(255.0)
+
+    def identify(self, indices: NDArray[np.int64]) -> list[bytes]:
+        shape = f"{self._size[0]}x{self._size[1]}-{DECODING}".encode()
+        return [self._digests[i] + shape for i in indices]
+
+
+def check_image_size(size: int | Sequence[int]) -> Size:
+    """Height and width from a side or both.
+
+    >>> check_image_size(32)
+    (32, 32)
+    """
+    sides = (size, size) if isinstance(size, int) else tuple(size)
+    if len(sides) != 2 or any(not isinstance(side, int) or side < 1 for side in sides):
+        raise ValueError(f"image_size must be a side or (height, width) in pixels, got {size!r}")
+    return sides[0], sides[1]
+
+
+def _check_tree(tree: FolderTree) -> None:
+    if tree.paths:
+        return
+    flat = (
+        f"; images lie outside class folders, such as {list_some(tree.misplaced, 1)}"
+        if tree.misplaced
+        else ""
+    )
+    raise ValueError(f"{tree.root} holds no images as {tree.root}/{LAYOUT}{flat}")
+
+
+def _warn_of_strays(tree: FolderTree) -> None:
+    left: dict[str, Sequence[str]] = {
+        "files that are no images": tree.no_images,
+        "images outside a class folder": tree.misplaced,
+        "unknown folders": tree.unexpected,
+    }
+    for kind, names in left.items():
+        if names:
+            warnings.warn(f"left out {kind} in {tree.root}: {list_some(names)}", stacklevel=3)
+    counts = tree.count()
+    left = {
+        "environments": [
+            name for name, row in zip(tree.environment_names, counts, strict=True) if not row.any()
+        ],
+        "classes": [
+            name
+            for name, column in zip(tree.label_names, counts.T, strict=True)
+            if not column.any()
+        ],
+    }
+    for kind, names in left.items():
+        if names:
+            warnings.warn(f"{kind} without images in {tree.root}: {list_some(names)}", stacklevel=3)
+
+
+def _tell_broken(tree: FolderTree, broken: tuple[BrokenImage, ...], on_broken: str) -> None:
+    told = f"{len(broken)} of {len(tree.paths)} images in {tree.root} cannot be read: "
+    told += list_some(broken)
+    if on_broken == "skip":
+        warnings.warn(f"{told}. They are left out", stacklevel=3)
+        return
+    raise ValueError(f"{told}. Repair or remove them, or leave them out with on_broken='skip'")
+
+
+def _name(
+    codes: NDArray[np.int64], names: tuple[str, ...], keep_all: bool
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Names and codes, without the names that no example has unless all are to stay."""
+    if keep_all:
+        return names, codes
+    seen, found = np.unique(codes, return_inverse=True)
+    return tuple(names[i] for i in seen), found.astype(np.int64)

@@ -1,14 +1,18 @@
-"""Whatever a user has on disk, as environments."""
+"""Datasets by name, by path, or from whatever a user has in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
+
+from numpy.typing import ArrayLike
 
 from equipoise.choices import check_choice
-from equipoise.data.environments import EnvironmentDataset
-from equipoise.data.image_folders import IMAGE_SIZE, ImageFolderEnvironments
-from equipoise.data.saved import is_saved, load_dataset
+from equipoise.data.dataset import EnvironmentDataset
+from equipoise.data.examples import Examples
+from equipoise.data.folders import IMAGE_SIZE, ImageFolderEnvironments
+from equipoise.data.saved import SavedEnvironments, is_saved
 from equipoise.data.tables import read_arrays, read_table
 
 KINDS = (".csv", ".parquet", ".npz")
@@ -60,7 +64,7 @@ def open_dataset(
         )
     if path.is_dir():
         _refuse(path, "a saved dataset", {**of_tables, **of_images})
-        return load_dataset(path)
+        return SavedEnvironments(path)
     suffix = check_choice("kind of data", path.suffix.lower(), KINDS, hint="or a directory")
     _refuse(path, "a file of numbers", of_images)
     chosen = None if features is None else _as_list(features)
@@ -81,3 +85,80 @@ def _refuse(path: Path, kind: str, options: Mapping[str, object]) -> None:
 
 def _as_list(names: Sequence[str] | str) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
+
+
+_DATASETS: dict[str, Callable[..., EnvironmentDataset]] = {}
+Maker = TypeVar("Maker", bound=Callable[..., EnvironmentDataset])
+
+
+def register_dataset(maker: Maker) -> Maker:
+    """Make a dataset class (or function) known by its name; use as a decorator.
+
+    It is called with the keywords `data_dir` and `data_seed`, and settings of its own.
+    """
+    _DATASETS[maker.__name__] = maker
+    return maker
+
+
+def list_datasets() -> dict[str, str]:
+    """Every known name with the first line of its docstring."""
+    return {name: (maker.__doc__ or "").strip().split("\n")[0] for name, maker in _DATASETS.items()}
+
+
+def get_dataset(
+    name: str, *, data_dir: str | Path | None = None, data_seed: int = 0, **settings: Any
+) -> EnvironmentDataset:
+    """Load a dataset by name, or open the one at a path (see `open_dataset`).
+
+    A path may start at `data_dir`. The error for an unknown name suggests the nearest.
+    """
+    path = check_dataset(name, data_dir=data_dir)
+    if path is not None:
+        return open_dataset(path, **settings)
+    return _DATASETS[name](data_dir=data_dir, data_seed=data_seed, **settings)
+
+
+def check_dataset(name: str, *, data_dir: str | Path | None = None) -> Path | None:
+    """The path that `name` is, or None for a known name; anything else is a ValueError."""
+    if name in _DATASETS:
+        return None
+    folders = [Path()] if data_dir is None else [Path(), Path(data_dir).expanduser()]
+    for folder in folders:
+        path = folder / Path(name).expanduser()
+        if name and path.exists():
+            return path
+    if "/" in name or "\\" in name or Path(name).suffix:
+        raise ValueError(
+            f"there is no data at {name}; expected a folder tree of images, a .csv, .parquet or "
+            f".npz file, a saved dataset, or one of {', '.join(_DATASETS)}"
+        )
+    check_choice("dataset", name, _DATASETS, hint="or the path of your own data")
+    return None
+
+
+def as_environments(
+    x: Any, labels: ArrayLike | None = None, environments: ArrayLike | None = None
+) -> EnvironmentDataset:
+    """A dataset of ours as it is; arrays, tensors, data frames and map-style datasets wrapped.
+
+    A path is opened (see `open_dataset`); `labels` and `environments` then name its columns.
+
+    >>> as_environments([[0.0], [1.0]], ["cat", "dog"], ["rome", "oslo"])
+    Examples(2 examples of shape (1,), 2 labels, 2 environments)
+    """
+    if isinstance(x, EnvironmentDataset):
+        return x
+    if isinstance(x, str | Path):
+        for column in (labels, environments):
+            if column is not None and not isinstance(column, str):
+                raise ValueError(
+                    "with a path, labels and environments are names of its columns, got "
+                    f"{type(column).__name__}; open it with open_dataset to give others"
+                )
+        return open_dataset(x, label=labels, environment=environments)  # type: ignore[arg-type]
+    if labels is None or environments is None:
+        raise ValueError("labels and environments are needed, unless x is an EnvironmentDataset")
+    made = Examples(x, labels, environments)
+    if not len(made):
+        raise ValueError("the dataset is empty")
+    return made

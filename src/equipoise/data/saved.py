@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.data.columns import find_feature_names
-from equipoise.data.environments import EnvironmentDataset
+from equipoise.data.dataset import EnvironmentDataset
 from equipoise.files import remove_parts, write_json, write_whole
 from equipoise.progress import track
 
@@ -89,8 +88,8 @@ def save_dataset(
     The same dataset again is left as it stands; another one in that directory is refused.
 
     >>> import tempfile
-    >>> from equipoise.data import ArrayEnvironments
-    >>> data = ArrayEnvironments([[0.1], [0.2]], ["cat", "dog"], ["rome", "oslo"])
+    >>> from equipoise.data import Examples
+    >>> data = Examples([[0.1], [0.2]], ["cat", "dog"], ["rome", "oslo"])
     >>> save_dataset(data, Path(tempfile.mkdtemp()) / "pets")
     SavedEnvironments(2 examples of shape (1,), 2 labels, 2 environments)
     """
@@ -113,16 +112,11 @@ def save_dataset(
         "label_names": list(dataset.label_names),
         "environment_names": list(dataset.environment_names),
         "input_shape": list(dataset.input_shape),
-        "feature_names": find_feature_names(dataset),
+        "feature_names": dataset.feature_names,
         "covariate_name": dataset.covariate_name,
         "made_from": dict(made_from or {}),
     }
     write_json(path / "dataset.json", facts)  # last: without it there is no dataset
-    return SavedEnvironments(path)
-
-
-def load_dataset(path: str | Path) -> SavedEnvironments:
-    """Open what `save_dataset` wrote; a damaged directory is a ValueError that names it."""
     return SavedEnvironments(path)
 
 
@@ -160,7 +154,7 @@ def _key_of(dataset: EnvironmentDataset) -> str:
 
 
 def _write_examples(dataset: EnvironmentDataset, path: Path) -> None:
-    names = getattr(dataset, "paths", None) or range(len(dataset))
+    names = dataset.paths or range(len(dataset))
     table = pd.DataFrame(
         {
             "example": [str(name) for name in names],

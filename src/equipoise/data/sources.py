@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
+from torch.utils.data import IterableDataset
 
-from equipoise.data.environments import EnvironmentDataset
-from equipoise.data.row_numbers import tell_row
+from equipoise.checks import check_choice, check_memory, show
+from equipoise.data.dataset import EnvironmentDataset
+
+BLOCK = 512
 
 
 class Source(Protocol):
@@ -35,6 +42,8 @@ class ArraySource:
             raise ValueError(
                 f"X must be [N, features] or [N, channels, h, w], got {tuple(x.shape)}"
             )
+        if 0 in x.shape[1:]:
+            raise ValueError(f"examples of X hold no numbers: its shape is {tuple(x.shape)}")
         if x.is_complex():
             raise ValueError(f"X must hold real numbers, got {x.dtype}")
         if x.is_floating_point() and not bool(torch.isfinite(x).all()):
@@ -56,7 +65,10 @@ class ArraySource:
 
 
 class MapStyleSource:
-    """Any map-style dataset; an item is x, or a tuple that begins with x."""
+    """Any map-style dataset; an item is x, or a tuple that begins with x.
+
+    Items are fetched one by one, so give a run of slow items `num_workers`.
+    """
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -67,38 +79,78 @@ class MapStyleSource:
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         items = [self.dataset[int(index)] for index in indices]
         rows = [item[0] if isinstance(item, tuple | list) else item for item in items]
-        try:
-            batch = torch.stack([torch.as_tensor(np.asarray(row)) for row in rows])
-        except (TypeError, RuntimeError) as error:
+        if rows and isinstance(rows[0], dict):
             raise ValueError(
-                "items of the dataset must be x, or tuples that begin with x, where x is an array "
-                f"or tensor of one shape for all; got {type(rows[0]).__name__} ({error})"
-            ) from error
-        _check_channels_first(tuple(batch.shape[1:]))
-        return batch.float() / 255.0 if batch.dtype == torch.uint8 else batch.float()
+                f"items of the dataset are dictionaries of {', '.join(map(str, rows[0]))}: say "
+                "which is what with label=…, environment=… and features=…"
+            )
+        return _stack(rows)
+
+
+class ColumnSource:
+    """Columns of a dataset whose items are dictionaries, as of Hugging Face.
+
+    One column may hold arrays or images; several hold a number each.
+    """
+
+    def __init__(self, dataset: Any, columns: Sequence[str]) -> None:
+        self.dataset, self.feature_names = dataset.select_columns(list(columns)), tuple(columns)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+        batch = self.dataset[indices.tolist()]
+        if len(self.feature_names) == 1:
+            rows = [np.asarray(value) for value in batch[self.feature_names[0]]]
+            if rows and rows[0].ndim == 3 and rows[0].shape[2] in (1, 3, 4):  # decoded pictures
+                rows = [row.transpose(2, 0, 1) for row in rows]
+            return _stack([np.atleast_1d(row) for row in rows])
+        return _stack(list(zip(*(batch[name] for name in self.feature_names), strict=True)))
+
+
+def _stack(rows: list[Any]) -> Tensor:
+    """Items of one shape as a batch of numbers."""
+    try:
+        batch = torch.stack([torch.as_tensor(np.asarray(row)) for row in rows])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            "items of the dataset must be x, or tuples that begin with x, where x is an array or "
+            f"tensor of one shape for all; got {type(rows[0]).__name__} ({error})"
+        ) from error
+    _check_channels_first(tuple(batch.shape[1:]))
+    return batch.float() / 255.0 if batch.dtype == torch.uint8 else batch.float()
 
 
 def as_source(x: Any) -> Source:
-    """Wrap an array, a tensor, a data frame or a dataset.
+    """Wrap an array, a tensor, a data frame, a sparse matrix or a dataset.
 
     >>> as_source(np.array([[51, 255]], dtype=np.uint8)).fetch(np.array([0]))
     tensor([[0.2000, 1.0000]])
     """
-    if isinstance(x, EnvironmentDataset):
+    if isinstance(x, EnvironmentDataset | ArraySource | MapStyleSource | ColumnSource):
         return x
     if isinstance(x, Tensor):
         return ArraySource(x)
+    if sparse.issparse(x):
+        size = math.prod(x.shape) * 8
+        hint = "reduce it first, e.g. with sklearn.decomposition.TruncatedSVD"
+        check_memory(f"the sparse matrix of shape {x.shape} as a dense one", size, hint=hint)
+        return ArraySource(torch.from_numpy(x.toarray()))
+    _refuse_streams(x)
     if (
         hasattr(x, "__getitem__")
         and not hasattr(x, "__array__")
-        and not isinstance(x, list | tuple)
+        and not isinstance(x, list | tuple | dict | str | bytes)
     ):
         return MapStyleSource(x)
     try:
         array = np.asarray(x)
-        if array.dtype == object:
+        if array.dtype == object or array.dtype == np.longdouble:
             array = array.astype(np.float64)
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"it holds {array.dtype}")
+        tensor = torch.from_numpy(np.require(array, requirements=("C", "W")))
     except (TypeError, ValueError) as error:
         text = _find_text(x)
         if text is None:
@@ -111,10 +163,60 @@ def as_source(x: Any) -> Source:
     return ArraySource(tensor)
 
 
+def list_columns(X: Any) -> list[Any] | None:
+    """Columns of a data frame of pandas or polars; None of anything else."""
+    if hasattr(X, "columns") and hasattr(X, "shape") and len(X.shape) == 2:
+        return list(X.columns)
+    return None
+
+
+def take_columns(
+    X: Any,
+    y: Any,
+    environments: Any,
+    label: str | None,
+    environment: str | None,
+    features: Sequence[str] | str | None,
+) -> tuple[Any, Any, Any]:
+    """Features, labels and environments out of one table by the names of its columns."""
+    _refuse_streams(X)
+    hugging = hasattr(X, "column_names") and hasattr(X, "select_columns")
+    there = list(X.column_names) if hugging else list_columns(X)
+    if there is None:
+        raise TypeError(
+            "label, environment and features name columns of a data frame or of a dataset of "
+            f"Hugging Face, got {show(type(X))}; of a file use equipoise.data.open_dataset"
+        )
+    if label is not None:
+        y = X[check_choice("column label=", label, there)]
+    if environment is not None:
+        environments = X[check_choice("column environment=", environment, there)]
+    if features is None:
+        chosen = [name for name in there if name not in (label, environment)]
+    else:
+        chosen = [features] if isinstance(features, str) else list(features)
+        for name in chosen:
+            check_choice("column features=", name, there)
+    if not chosen:
+        raise ValueError("there are no columns besides label and environment: features are missing")
+    return ColumnSource(X, chosen) if hugging else X[chosen], y, environments
+
+
+def _refuse_streams(x: Any) -> None:
+    """What has no length or no index cannot be matched."""
+    streams = isinstance(x, IterableDataset) or type(x).__name__ == "IterableDataset"
+    if streams or (hasattr(x, "__iter__") and not hasattr(x, "__len__") and not np.isscalar(x)):
+        raise TypeError(
+            f"X is a {type(x).__name__}, which gives its examples one after another: matching "
+            "needs each by its index. Load it as a map-style dataset (Hugging Face: "
+            "streaming=False), or collect it in an array"
+        )
+
+
 def _find_text(x: Any) -> tuple[str, str] | None:
     """The first column of a data frame that holds text which is no number, and that text."""
-    for name, column in x.items() if hasattr(x, "iloc") and x.ndim == 2 else ():
-        for value in column:
+    for name in list_columns(x) or ():
+        for value in x[name]:
             try:
                 float(value)
             except (TypeError, ValueError):
@@ -130,3 +232,42 @@ def _check_channels_first(shape: tuple[int, ...]) -> None:
             f"images must be [channels, height, width], but these look like [height, width, "
             f"channels]: {list(shape)}. Turn them, e.g. X.transpose(0, 3, 1, 2)"
         )
+
+
+def tell_row(index: int | np.integer) -> str:
+    """Where an example stands, counted from 1 and from 0, without the header of a table.
+
+    >>> tell_row(4)
+    'in row 5 (index 4)'
+    """
+    return f"in row {index + 1} (index {index})"
+
+
+def flatten_examples(source: Source, indices: NDArray[np.int64], *, largest: int = 2048) -> Tensor:
+    """Examples [B, d] with d ≤ `largest`: images are shrunk by averaging, long vectors projected.
+
+    The projection is random and always the same.
+
+    >>> pictures = ArraySource(torch.ones(2, 3, 64, 64))
+    >>> flatten_examples(pictures, np.arange(2)).shape
+    torch.Size([2, 2028])
+    """
+    rows = [
+        _flatten(source.fetch(indices[start : start + BLOCK]), largest)
+        for start in range(0, len(indices), BLOCK)
+    ]
+    return torch.cat(rows)
+
+
+def _flatten(x: Tensor, largest: int) -> Tensor:
+    x = x.float().cpu()
+    if x.ndim == 4 and x[0].numel() > largest:
+        side = max(1, math.isqrt(largest // x.shape[1]))
+        height, width = (min(side, size) for size in x.shape[2:])
+        x = F.adaptive_avg_pool2d(x, (height, width))
+    flat = x.flatten(1)
+    if flat.shape[1] <= largest:
+        return flat
+    generator = torch.Generator().manual_seed(0)
+    projection = torch.randn(flat.shape[1], largest // 4, generator=generator)
+    return flat @ projection / math.sqrt(flat.shape[1])

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from equipoise.choices import check_choice
-from equipoise.data.arrays import ArrayEnvironments
-from equipoise.data.categories import expand_category, is_category
-from equipoise.data.columns import check_column
-from equipoise.data.row_numbers import tell_row
+from equipoise.data.examples import Examples, check_column
+from equipoise.data.sources import tell_row
 
 # What is looked for where nobody said: the first of these that is there.
 LABELS = ("label", "labels", "y")
@@ -25,7 +23,7 @@ ENVIRONMENTS = ("environment", "environments", "env")
 FEATURES = ("x", "X", "features")
 
 
-class TableEnvironments(ArrayEnvironments):
+class TableEnvironments(Examples):
     """The rows of a table; `feature_names` are the columns that became numbers of an example."""
 
     feature_names: tuple[str, ...]
@@ -84,7 +82,7 @@ def read_arrays(
     label: str | None = None,
     environment: str | None = None,
     features: str | None = None,
-) -> ArrayEnvironments:
+) -> Examples:
     """Read an .npz file: examples `x` [N, …], and their labels `y` and environments."""
     path = Path(path)
     names = _load_arrays(path, ())[0]
@@ -94,7 +92,7 @@ def read_arrays(
     x, y, sites = _load_arrays(path, (features, label, environment))[1]
     labels = check_column(f"{label!r} of {path}", y)
     _check_classes(path, labels, label)
-    return ArrayEnvironments(x, labels, check_column(f"{environment!r} of {path}", sites))
+    return Examples(x, labels, check_column(f"{environment!r} of {path}", sites))
 
 
 def _load_arrays(path: Path, wanted: Sequence[str]) -> tuple[list[str], list[NDArray[Any]]]:
@@ -184,3 +182,39 @@ def _check_classes(path: Path, labels: NDArray[Any], name: str) -> None:
             f"{name!r} of {path} holds fractions such as {odd:g}, but a label names a class: "
             "name the classes, or choose another column"
         )
+
+
+#: A column of more names than this is rather an identifier or free text.
+MAX_CATEGORIES = 50
+
+
+def is_category(column: pd.Series) -> bool:
+    """Whether a column holds names throughout: nothing missing, and no number among them.
+
+    >>> is_category(pd.Series(["m", "f", "f"])), is_category(pd.Series(["1", "2", "n/a"]))
+    (True, False)
+    """
+    if is_numeric_dtype(column.dtype) or column.isna().any():
+        return False
+    texts = column.astype(str)
+    return bool(pd.to_numeric(texts, errors="coerce").isna().all()) and len(texts) > 0
+
+
+def expand_category(
+    path: Path, column: pd.Series, name: str
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Names and values [N, c] of the indicators; of two categories, the second says it all.
+
+    >>> expand_category(Path("a.csv"), pd.Series(["m", "f", "f"]), "sex")[0]
+    ['sex = m']
+    """
+    codes, found = pd.factorize(column.astype(str), sort=True)
+    if len(found) > MAX_CATEGORIES:
+        raise ValueError(
+            f"column {name!r} of {path} holds {len(found)} different names such as "
+            f"{str(found[0])!r}, too many for categories: leave it out, choosing columns with "
+            "features=…, or make numbers of it"
+        )
+    kept = range(1 if len(found) == 2 else 0, len(found))
+    values = np.stack([codes == code for code in kept], axis=1).astype(np.float64)
+    return [f"{name} = {found[code]}" for code in kept], values

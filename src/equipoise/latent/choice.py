@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.sources import Source
+from equipoise.data import Source
 from equipoise.latent.fitting import FitSettings, fit_model
 from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
 from equipoise.latent.priors import PriorFamily, get_prior

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.choices import check_choice
-from equipoise.data.sources import Source
+from equipoise.data import Source
 from equipoise.denormals import flush_denormals
 from equipoise.files import load_state, save_state
 from equipoise.latent.model import LatentCovariateModel

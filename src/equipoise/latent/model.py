@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.data.sources import Source
+from equipoise.data import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent.identifiability import (
     Identifiability,

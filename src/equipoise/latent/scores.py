@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.choices import check_choice
-from equipoise.data.sources import Source
+from equipoise.data import Source
 from equipoise.latent.model import LatentCovariateModel
 
 READINGS = ("observed", "hypothesised")

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.data.sources import Source
+from equipoise.data import Source
 from equipoise.latent import LatentCovariateModel
 
 Ints = NDArray[np.int64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.balance import Matches
 from equipoise.balancer import CausalBalancer, Examined
-from equipoise.data.sources import Source
+from equipoise.data import Source
 from equipoise.diagnosis import BalanceDiagnostics
 
 Ints = NDArray[np.int64]

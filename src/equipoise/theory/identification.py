@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from equipoise.data.sources import ArraySource
+from equipoise.data import ArraySource
 from equipoise.latent import (
     FitSettings,
     LatentCovariateModel,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from equipoise.data.sources import Source
+from equipoise.data import Source
 from equipoise.report.anchors import ShownAnchor
 from equipoise.report.figures.picture_table import draw_picture_table
 from equipoise.report.pictures import Brightness, make_pictures

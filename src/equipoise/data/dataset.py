@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
     `dataset[i]` is one `(x, y)`; `dataset[[i, j, …]]` is a whole batch, fetched at once, so
     `DataLoader(dataset, sampler=batch_sampler, batch_size=None)` never loops over examples.
     `covariate` is the true spurious covariate where it is known: for oracles and diagnostics
-    only, no estimator reads it.
+    only, no estimator reads it. `feature_names` are the columns of a table, `paths` the files of
+    the examples; None where there are none.
     """
 
     labels: NDArray[np.int64]
@@ -29,6 +31,8 @@ class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
     input_shape: tuple[int, ...]
     covariate: NDArray[np.int64] | None = None
     covariate_name: str = "covariate"
+    feature_names: tuple[str, ...] | None = None
+    paths: tuple[str, ...] | None = None
 
     @abstractmethod
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
@@ -66,8 +70,8 @@ class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
     def subset(self, indices: ArrayLike) -> EnvironmentSubset:
         """The examples at `indices`, in that order, numbered anew from 0.
 
-        >>> from equipoise.data import ArrayEnvironments
-        >>> data = ArrayEnvironments([[0.0], [1.0], [2.0]], [0, 1, 0], [0, 0, 1])
+        >>> from equipoise.data import Examples
+        >>> data = Examples([[0.0], [1.0], [2.0]], [0, 1, 0], [0, 0, 1])
         >>> data.subset([2, 0]).labels
         array([0, 0])
         """
@@ -90,7 +94,9 @@ class EnvironmentSubset(EnvironmentDataset):
         self.label_names = parent.label_names
         self.environment_names = parent.environment_names
         self.input_shape = parent.input_shape
-        self.covariate_name = parent.covariate_name
+        self.covariate_name, self.feature_names = parent.covariate_name, parent.feature_names
+        if parent.paths is not None:
+            self.paths = tuple(parent.paths[i] for i in indices)
         if parent.covariate is not None:
             self.covariate = parent.covariate[indices]
 
@@ -99,3 +105,33 @@ class EnvironmentSubset(EnvironmentDataset):
 
     def identify(self, indices: NDArray[np.int64]) -> list[bytes]:
         return self.parent.identify(self.indices[indices])
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sorted example indices of the two parts; together they are everything, once."""
+
+    train: NDArray[np.int64]
+    held_out: NDArray[np.int64]
+
+
+def split_environments(
+    environments: ArrayLike, *, held_out: float = 0.2, data_seed: int = 0
+) -> Split:
+    """Hold out a share of every environment. Depends on the data seed alone, never on a run's.
+
+    >>> split = split_environments([0] * 10 + [1] * 5)
+    >>> len(split.train), len(split.held_out)
+    (12, 3)
+    """
+    if not 0.0 < held_out < 1.0:
+        raise ValueError(f"held_out must be a share between 0 and 1, got {held_out}")
+    codes = np.asarray(environments)
+    parts = []
+    for position, environment in enumerate(np.unique(codes)):
+        members = np.flatnonzero(codes == environment)
+        generator = np.random.default_rng([data_seed, position, 0x5711])
+        parts.append(generator.permutation(members)[: round(held_out * len(members))])
+    out = np.sort(np.concatenate(parts))
+    train = np.setdiff1d(np.arange(len(codes)), out, assume_unique=True)
+    return Split(train=train, held_out=out)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equipoise.data import get_dataset, list_datasets
-from equipoise.data.image_benchmarks import get_image_benchmark, list_image_benchmarks
+from equipoise.data.published import get_image_benchmark, list_image_benchmarks
 from tests.data.image_tree import write_image_tree
 
 # Examples, environments and classes as the paper's appendix gives them.

@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from equipoise.benchmark.fingerprint import fingerprint_data
-from equipoise.data import ImageFolderEnvironments, image_cache, open_dataset
-from equipoise.data.image_cache import decode_image
+from equipoise.data import ImageFolderEnvironments, images, open_dataset
+from equipoise.data.images import decode_image
 from tests.data.image_tree import write_broken_images, write_image_tree
 
 SITES, CLASSES = ("night", "day"), ("cat", "dog")
@@ -35,9 +35,9 @@ def open_tree(tree, tmp_path):
 @pytest.fixture
 def decoded(monkeypatch):
     """Contents that were decoded, one entry for each time."""
-    seen, plain = [], image_cache.decode_image
+    seen, plain = [], images.decode_image
     monkeypatch.setattr(
-        image_cache,
+        images,
         "decode_image",
         lambda content, size: seen.append(content) or plain(content, size),
     )
@@ -81,8 +81,8 @@ def test_only_new_content_is_decoded_and_equal_content_once(tree, open_tree, dec
 
 
 def test_an_interrupted_caching_goes_on_where_it_stopped(open_tree, monkeypatch, decoded):
-    monkeypatch.setattr(image_cache, "BLOCK_BYTES", 4 * 3 * 16 * 16)  # four images a block
-    plain = image_cache.RowStore.add
+    monkeypatch.setattr(images, "BLOCK_BYTES", 4 * 3 * 16 * 16)  # four images a block
+    plain = images.RowStore.add
     blocks = []
 
     def add(self, digests, rows):
@@ -91,10 +91,10 @@ def test_an_interrupted_caching_goes_on_where_it_stopped(open_tree, monkeypatch,
         blocks.append(len(digests))
         plain(self, digests, rows)
 
-    monkeypatch.setattr(image_cache.RowStore, "add", add)
+    monkeypatch.setattr(images.RowStore, "add", add)
     with pytest.raises(KeyboardInterrupt):
         open_tree()
-    monkeypatch.setattr(image_cache.RowStore, "add", plain)
+    monkeypatch.setattr(images.RowStore, "add", plain)
     decoded.clear()
     resumed = open_tree()
     assert len(decoded) == 4
@@ -224,9 +224,7 @@ def test_runs_tell_changed_images_from_the_same_ones(tree, open_tree):
 
 
 def test_images_that_do_not_fit_the_disk_are_told_before_decoding(open_tree, monkeypatch, decoded):
-    monkeypatch.setattr(
-        image_cache.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10})
-    )
+    monkeypatch.setattr(images.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10}))
     with pytest.raises(OSError, match="EQUIPOISE_CACHE"):
         open_tree()
     assert not decoded

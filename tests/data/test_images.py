@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from equipoise.data import file_digests
-from equipoise.data.file_digests import digest_files
+from equipoise.data import images
+from equipoise.data.images import digest_files
 
 
 @pytest.fixture
@@ -22,10 +22,8 @@ def tree(tmp_path):
 @pytest.fixture
 def reads(monkeypatch):
     """The names of the files that were opened."""
-    opened, plain = [], file_digests._digest
-    monkeypatch.setattr(
-        file_digests, "_digest", lambda path: opened.append(path.name) or plain(path)
-    )
+    opened, plain = [], images._digest
+    monkeypatch.setattr(images, "_digest", lambda path: opened.append(path.name) or plain(path))
     return opened
 
 
@@ -49,18 +47,18 @@ def test_a_file_written_just_now_is_read_again(tree, tmp_path, reads):
 
 
 def test_what_was_read_before_an_interruption_is_not_read_again(tree, tmp_path, monkeypatch, reads):
-    monkeypatch.setattr(file_digests, "BLOCK", 1)
-    plain = file_digests._digest
+    monkeypatch.setattr(images, "BLOCK", 1)
+    plain = images._digest
 
     def stop(path):
         if path.name == "b":
             raise KeyboardInterrupt
         return plain(path)
 
-    monkeypatch.setattr(file_digests, "_digest", stop)
+    monkeypatch.setattr(images, "_digest", stop)
     with pytest.raises(KeyboardInterrupt):
         digest_files(tree, ["a", "b", "c"], cache=tmp_path)
-    monkeypatch.setattr(file_digests, "_digest", plain)
+    monkeypatch.setattr(images, "_digest", plain)
     reads.clear()
     assert all(digest_files(tree, ["a", "b", "c"], cache=tmp_path))
     assert sorted(reads) == ["b", "c"]

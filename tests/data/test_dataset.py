@@ -1,11 +1,21 @@
-"""The contract: examples by index batch, and two aligned arrays."""
+"""The contract: examples by index batch, two aligned arrays, and a split of each environment."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from equipoise.data import ArrayEnvironments, as_source, get_dataset, list_datasets
+from equipoise.data import (
+    Examples,
+    as_source,
+    get_dataset,
+    list_datasets,
+    split_environments,
+)
 
 
 def test_a_plain_loader_and_a_whole_batch_loader_give_the_same_batches(spurious):
@@ -27,7 +37,7 @@ def test_a_subset_reaches_only_its_own_examples(spurious):
 
 
 def test_labels_and_environments_may_be_strings():
-    data = ArrayEnvironments(np.zeros((3, 2)), ["b", "a", "b"], ["x", "x", "y"])
+    data = Examples(np.zeros((3, 2)), ["b", "a", "b"], ["x", "x", "y"])
     assert data.labels.tolist() == [1, 0, 1]
     assert data.label_names == ("a", "b")
 
@@ -52,3 +62,29 @@ def test_an_unknown_dataset_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match="Did you mean 'ColoredMNIST10'"):
         get_dataset("ColouredMNIST10")
     assert set(list_datasets()) >= {"ColoredMNIST", "ColoredMNIST10", "RotatedMNIST"}
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=200), st.integers(0, 5))
+def test_the_two_parts_are_everything_once(environments, seed):
+    split = split_environments(environments, data_seed=seed)
+    both = np.concatenate([split.train, split.held_out])
+    assert sorted(both.tolist()) == list(range(len(environments)))
+
+
+def test_every_environment_gives_its_share():
+    environments = np.repeat([0, 1, 2], [100, 50, 10])
+    split = split_environments(environments)
+    assert np.bincount(environments[split.held_out]).tolist() == [20, 10, 2]
+
+
+def test_another_data_seed_deals_another_split_and_the_same_seed_the_same():
+    environments = np.zeros(100, dtype=int)
+    first = split_environments(environments, data_seed=1).held_out
+    assert (first == split_environments(environments, data_seed=1).held_out).all()
+    assert (first != split_environments(environments, data_seed=2).held_out).any()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1])
+def test_a_share_that_leaves_a_part_empty_is_refused(share):
+    with pytest.raises(ValueError, match="held_out"):
+        split_environments([0, 1], held_out=share)

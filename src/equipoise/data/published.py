@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.choices import check_choice
-from equipoise.data.folders import spell
-from equipoise.data.image_folders import ImageFolderEnvironments
-from equipoise.data.registry import register_dataset
+from equipoise.data.folders import ImageFolderEnvironments, spell
+from equipoise.data.opening import register_dataset
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,12 @@ class ImageBenchmark:
 
 
 def list_image_benchmarks() -> dict[str, ImageBenchmark]:
-    """The published sets by name, as `image_benchmarks.json` describes them.
+    """The published sets by name, as `published.json` describes them.
 
     >>> sum(list_image_benchmarks()["PACS"].counts[0].values())
     9991
     """
-    text = files("equipoise.data").joinpath("image_benchmarks.json").read_text()
+    text = files("equipoise.data").joinpath("published.json").read_text()
     return {
         name: ImageBenchmark(
             name, tuple(facts["folders"]), tuple(facts["counts"]), tuple(facts["classes"])

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from equipoise.data.row_store import RowStore
+from equipoise.data.cache import RowStore
 
 KEYS = [bytes([i]) * 32 for i in range(4)]
 ROWS = np.arange(8, dtype=np.float32).reshape(4, 2)
