@@ -16,6 +16,7 @@ from equipoise.balance.engines.direct import DirectEngine
 from equipoise.balance.engines.torch_blocks import TorchBlocks
 from equipoise.balance.frequencies import balanced_frequencies
 from equipoise.balance.match import match_scores
+from equipoise.balance.match_lazy import LazyMatches
 from equipoise.balance.match_support import common_support
 from tests.balance.match_reference import KINDS, METRICS, make_scores
 
@@ -195,3 +196,22 @@ def test_a_least_probability_leaves_out_examples_that_a_label_of_their_place_har
     assert balanced_frequencies(matches).tolist() == [2.0, 2.0, 0.0, 0.0, 0.0]
     with pytest.raises(ValueError, match=r"between 0 and 0\.5"):
         match_scores(scores, labels, environments, common_support=0.6)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_exact_codes_are_shared_by_every_match(lazy):
+    """The same as matching each code apart."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(300, 3))
+    scores = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    labels, environments, sex = (rng.integers(0, top, 300) for top in (3, 2, 2))
+    if lazy:
+        made = LazyMatches(scores, labels, environments, exact=sex)
+        every = np.broadcast_to(np.arange(3), (300, 3))
+        found = made.lookup(np.arange(300), every)
+    else:
+        found = match_scores(scores, labels, environments, exact=sex).indices
+    for value in (0, 1):
+        here = np.flatnonzero(sex == value)
+        apart = match_scores(scores[here], labels[here], environments[here]).indices
+        np.testing.assert_array_equal(found[here], np.where(apart < 0, -1, here[apart]))

@@ -15,7 +15,7 @@ from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.nearest import Nearest
 from equipoise.balance.match_caliper import Caliper, beyond_deviations
 from equipoise.balance.match_environment import Engines, Environment, Portions
-from equipoise.balance.match_input import check_codes, check_count, check_labels
+from equipoise.balance.match_input import check_codes, check_count, check_labels, refine, split_by
 from equipoise.balance.match_source import open_scores
 from equipoise.balance.match_statistics import MatchReport
 from equipoise.balance.match_support import check_support, find_support
@@ -32,6 +32,7 @@ def match_scores(
     caliper: float | str | None = None,
     reuse_max: int | None = None,
     common_support: bool | float = False,
+    exact: Any = None,
     n_jobs: int = 1,
     generator: np.random.Generator | None = None,
     engine: str = "auto",
@@ -56,6 +57,7 @@ def match_scores(
     reuse_max : in how many anchors' lists a candidate may stand; the closest pairs win
     common_support : True leaves out examples outside the range of scores that all labels share;
         a number those to which some label of the environment gives less probability than that
+    exact : integer codes [N] that an example and its matches must share, such as sex
     n_jobs : threads over (environment, label) strata, or what `joblib.parallel_config` says
     generator : breaks ties at random
     engine : "auto", or the name of one engine
@@ -84,7 +86,7 @@ def match_scores(
     if common_support:
         order = order[find_support(source, codes, where, least)[order]]
     jobs = effective_n_jobs(n_jobs)
-    places = [order[where[order] == environment] for environment in np.unique(where)]
+    places = split_by(refine(where, exact)[order], order)
     portions = Portions.within(memory, m, k, jobs, max(map(len, places)))
 
     indices = np.full((n, m, k), -1, dtype=np.int64)

@@ -97,3 +97,20 @@ def check_count(name: str, value: int) -> None:
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def refine(environments: IntArray, exact: Any) -> IntArray:
+    """Codes of environments, split further by codes that matches must share exactly."""
+    if exact is None:
+        return environments
+    codes = check_codes("exact", exact, len(environments))
+    _, first = np.unique(environments, return_inverse=True)
+    values, second = np.unique(codes, return_inverse=True)
+    return np.asarray(first * len(values) + second)
+
+
+def split_by(codes: IntArray, rows: IntArray) -> list[IntArray]:
+    """The rows of each code, codes in order and rows as they come."""
+    order = np.argsort(codes, kind="stable")
+    cuts = np.flatnonzero(np.diff(codes[order])) + 1
+    return np.split(rows[order], cuts)

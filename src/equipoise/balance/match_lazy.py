@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from equipoise.balance.distances import FloatArray, IntArray, Scores, ScoresOfRows, get_metric
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.kernels import Factors, prepare
-from equipoise.balance.match_input import check_codes, check_labels
+from equipoise.balance.match_input import check_codes, check_labels, refine
 from equipoise.balance.match_source import open_scores
 from equipoise.balance.match_stratum import Distinct, Stratum
 from equipoise.balance.matches import BoolArray
@@ -51,6 +51,7 @@ class LazyMatches:
         metric: str = "kl",
         k: int = 1,
         caliper: float | None = None,
+        exact: Any = None,
         n_jobs: int = 1,
         engine: str = "auto",
         device: str | None = None,
@@ -67,7 +68,7 @@ class LazyMatches:
         where = np.zeros(n, dtype=np.int64)
         if environments is not None:
             where = check_codes("environments", environments, n)
-        _, self._environment = np.unique(where, return_inverse=True)
+        _, self._environment = np.unique(refine(where, exact), return_inverse=True)
         self._caliper, self._n_jobs, self.memory = caliper, n_jobs, memory
         # Members of each stratum in order of index, and where each stratum begins.
         stratum = self._environment * m + self._labels

@@ -1,0 +1,501 @@
+"""Given covariates -> balancing scores p(y | c, e): two models, the better by held-out log-loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from equipoise.balance.encoding import (
+    Encoding,
+    FloatArray,
+    IntArray,
+    as_table,
+    check_alignment,
+    find_leaks,
+    warn_of_leaks,
+)
+from equipoise.balance.match_input import check_codes, check_labels
+from equipoise.choices import check_choice
+
+#: Models are compared on at most this many examples, and the better one is fitted to all.
+COMPARED_AT_MOST = 20_000
+#: Boosted trees grow one tree per label and round: beyond this many labels they are not tried.
+TREES_AT_MOST_LABELS = 40
+#: Rows above which cross-fitting uses two folds instead of five.
+_MANY = 50_000
+_FLOOR = 1e-12  # the least probability a model may give to a label its environment has
+_STOPS_FROM = 20
+_STRENGTHS = (0.03, 1.0, 100.0)
+_MODELS = ("logistic", "logistic by environment", "trees")
+
+
+@dataclass(frozen=True)
+class _Logistic:
+    """Multinomial logistic regression on numbers, their squares, categories and environments."""
+
+    coefficients: FloatArray  # [features + 1, m]; the last row is the intercept
+    numbers: IntArray
+    interactions: bool
+
+    @classmethod
+    def fit(
+        cls, interactions: bool, m: int, strength: float, design: _Design, labels: IntArray
+    ) -> _Logistic:
+        features = _expand(design, interactions)
+        model = LogisticRegression(C=strength, max_iter=500, tol=1e-5).fit(features, labels)
+        coefficients = np.full((features.shape[1] + 1, m), 0.0)
+        coefficients[-1] = -50.0  # a label that was not seen
+        if len(model.classes_) == 2:
+            coefficients[:, model.classes_] = 0.0
+            coefficients[:-1, model.classes_[1]] = model.coef_[0]
+            coefficients[-1, model.classes_[1]] = model.intercept_[0]
+        else:
+            coefficients[:-1, model.classes_] = model.coef_.T
+            coefficients[-1, model.classes_] = model.intercept_
+        return cls(coefficients, design.numbers, interactions)
+
+    def logits(self, design: _Design) -> FloatArray:
+        features = _expand(design, self.interactions)
+        return np.asarray(features @ self.coefficients[:-1] + self.coefficients[-1])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"coefficients": self.coefficients}
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """Boosted trees as plain arrays, so that they are stored without their library's classes.
+
+    Row i of `left`, `right`, `feature`, `threshold` is a node; a leaf points at itself.
+    """
+
+    roots: IntArray  # [trees]
+    adds_to: IntArray  # [trees], the label whose logit the tree adds to
+    feature: IntArray
+    threshold: FloatArray
+    left: IntArray
+    right: IntArray
+    value: FloatArray
+    baseline: FloatArray  # [m]
+    depth: int
+
+    @classmethod
+    def fit(cls, m: int, seed: int, design: _Design, labels: IntArray) -> _Trees:
+        # Stopping early needs some examples of each label to be held out.
+        enough = np.unique(labels, return_counts=True)[1].min() >= _STOPS_FROM
+        model = HistGradientBoostingClassifier(
+            max_iter=150 if enough else 30,
+            max_leaf_nodes=16,
+            learning_rate=0.1,
+            l2_regularization=1.0,
+            early_stopping=bool(enough),
+            validation_fraction=0.1,
+            n_iter_no_change=8,
+            random_state=seed,
+        ).fit(design.with_environments, labels)
+        present = model.classes_
+        columns = present if len(present) > 2 else present[1:]
+        baseline = np.full(m, -50.0)
+        baseline[present] = 0.0
+        baseline[columns] = model._baseline_prediction.ravel()
+        nodes, roots, adds_to, start = [], [], [], 0
+        for trees in model._predictors:
+            for label, tree in zip(columns, trees, strict=True):
+                nodes.append(tree.nodes)
+                roots.append(start)
+                adds_to.append(label)
+                start += len(tree.nodes)
+        joined = np.concatenate(nodes)
+        sizes = [len(part) for part in nodes]
+        offset = np.repeat(roots, sizes)
+        leaf, here = joined["is_leaf"].astype(bool), np.arange(start)
+        return cls(
+            np.asarray(roots, dtype=np.int64),
+            np.asarray(adds_to, dtype=np.int64),
+            np.where(leaf, 0, joined["feature_idx"]).astype(np.int64),
+            np.where(leaf, np.inf, joined["num_threshold"]),
+            np.where(leaf, here, joined["left"] + offset).astype(np.int64),
+            np.where(leaf, here, joined["right"] + offset).astype(np.int64),
+            joined["value"].astype(np.float64),
+            baseline,
+            int(joined["depth"].max()),
+        )
+
+    def logits(self, design: _Design) -> FloatArray:
+        rows = design.with_environments
+        result = np.tile(self.baseline, (len(rows), 1))
+        step = 1 << 14  # rows that stay in cache
+        for start in range(0, len(rows), step):
+            part = np.ascontiguousarray(rows[start : start + step])
+            flat, width = part.ravel(), part.shape[1]
+            base = np.arange(len(part)) * width
+            for root, label in zip(self.roots, self.adds_to, strict=True):
+                node = np.full(len(part), root)
+                for _ in range(self.depth):
+                    goes_left = flat[base + self.feature[node]] <= self.threshold[node]
+                    node = np.where(goes_left, self.left[node], self.right[node])
+                result[start : start + step, label] += self.value[node]
+        return result
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {f"tree_{name}": np.asarray(value) for name, value in vars(self).items()}
+
+
+_Model = _Logistic | _Trees
+_Fit = Callable[["_Design", IntArray], _Model]
+
+
+@dataclass(frozen=True)
+class _Design:
+    """Encoded covariates [N, p] with environments as places 0 … E−1."""
+
+    matrix: FloatArray
+    numbers: IntArray
+    environments: IntArray
+    n_environments: int
+
+    def take(self, rows: IntArray) -> _Design:
+        return _Design(
+            self.matrix[rows], self.numbers, self.environments[rows], self.n_environments
+        )
+
+    @property
+    def dummies(self) -> FloatArray:
+        """One column for each environment, none where there is only one."""
+        if self.n_environments == 1:
+            return np.empty((len(self.matrix), 0))
+        return np.asarray(self.environments[:, None] == np.arange(self.n_environments), np.float64)
+
+    @property
+    def with_environments(self) -> FloatArray:
+        return np.hstack([self.matrix, self.dummies])
+
+
+def _expand(design: _Design, interactions: bool) -> FloatArray:
+    matrix, dummies = design.matrix, design.dummies
+    # Squares of clipped values: one extreme value must not rule the fit.
+    squares = np.square(np.clip(matrix[:, design.numbers], -6, 6)) / 4
+    parts = [matrix, squares, dummies]
+    if interactions:
+        parts += [matrix * dummies[:, [e]] for e in range(design.n_environments)]
+    return np.hstack(parts)
+
+
+@dataclass(frozen=True, repr=False)
+class Propensity:
+    """Scores log p(y | c, e) of given covariates, and the model for further examples.
+
+    Attributes
+    ----------
+    log_scores : array [N, m]
+        Each example scored by a model fitted without it; None after `from_state`.
+    model : str
+        "logistic", "logistic by environment" or "trees": the least held-out log-loss.
+    log_losses : dict of str to float
+        Held-out log-loss of each model that was tried, and "constant" for p(y | e) alone.
+    encoding : Encoding
+    notes : tuple of str
+        What was left out, pooled or missing, with counts.
+    leaks : tuple of str
+        Covariates that predict the label almost perfectly or follow from it.
+    """
+
+    log_scores: FloatArray | None
+    model: str
+    log_losses: dict[str, float]
+    encoding: Encoding
+    environments: IntArray  # codes that were seen
+    labels_present: NDArray[np.bool_]  # [E, m]
+    temperature: float
+    offsets: FloatArray  # [E, m]
+    fitted: _Model
+    notes: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()
+
+    def score(self, covariates: Any, environments: Any = None) -> FloatArray:
+        """Log-scores [N, m] of further examples of the environments that were fitted."""
+        design = _make_design(self.encoding, covariates, environments, self.environments)
+        return self._calibrate(self.fitted.logits(design), design.environments)
+
+    def _calibrate(self, logits: FloatArray, where: IntArray) -> FloatArray:
+        return _normalise(
+            self.temperature * logits + self.offsets[where], self.labels_present[where]
+        )
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays (and one JSON text as bytes) for a safetensors or npz file."""
+        words = {
+            "model": self.model,
+            "log_losses": self.log_losses,
+            "encoding": self.encoding.state(),
+            "notes": list(self.notes),
+            "leaks": list(self.leaks),
+            "temperature": self.temperature,
+        }
+        return {
+            "words": np.frombuffer(json.dumps(words).encode(), dtype=np.uint8),
+            "environments": self.environments,
+            "labels_present": self.labels_present,
+            "offsets": self.offsets,
+            **self.fitted.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[Any]]) -> Propensity:
+        """What `state` gave, ready to score further examples."""
+        words = json.loads(np.asarray(state["words"], dtype=np.uint8).tobytes().decode())
+        encoding = Encoding.from_state(words["encoding"])
+        fitted: _Model
+        if "coefficients" in state:
+            by_environment = words["model"] == "logistic by environment"
+            fitted = _Logistic(state["coefficients"], encoding.numbers, by_environment)
+        else:
+            parts: dict[str, Any] = {
+                name: state[f"tree_{name}"] for name in _Trees.__dataclass_fields__
+            }
+            fitted = _Trees(**{**parts, "depth": int(parts["depth"])})
+        return cls(
+            None,
+            words["model"],
+            words["log_losses"],
+            encoding,
+            state["environments"],
+            np.asarray(state["labels_present"], dtype=bool),
+            words["temperature"],
+            state["offsets"],
+            fitted,
+            tuple(words["notes"]),
+            tuple(words["leaks"]),
+        )
+
+    def __repr__(self) -> str:
+        losses = ", ".join(f"{name} {loss:.4f}" for name, loss in self.log_losses.items())
+        return (
+            f"Propensity({self.labels_present.shape[1]} labels, "
+            f"{len(self.encoding.names)} covariates, {self.model}; held-out log-loss: {losses})"
+        )
+
+
+def fit_propensity(
+    covariates: Any,
+    labels: Any,
+    environments: Any = None,
+    *,
+    seed: int = 0,
+    model: str = "auto",
+    n_folds: int | None = None,
+    n_labels: int | None = None,
+) -> Propensity:
+    """Estimate p(y | c, e) from given covariates, every example scored by a model without it.
+
+    A regularised logistic regression (with squares, an intercept for each environment and, as a
+    second form, coefficients for each environment) is compared with boosted trees on held-out
+    log-loss. The better one is cross-fitted and calibrated within each environment.
+
+    Parameters
+    ----------
+    covariates : DataFrame or array-like, [N, p]
+        Numbers, categories or a mixture; missing values get an indicator or a category.
+    labels : integer codes [N]
+    environments : integer codes [N], or None for a single environment
+    seed : int
+        Fixes the folds and the trees.
+    model : str
+        "auto", or one of "logistic", "logistic by environment", "trees".
+    n_folds : int, optional
+        Default 5, and 2 above 50,000 examples.
+    n_labels : int, optional
+        Default: the largest label + 1.
+
+    Returns
+    -------
+    Propensity
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.normal(size=400)
+    >>> ill = (rng.random(400) < 1 / (1 + np.exp(-2 * age))).astype(int)
+    >>> made = fit_propensity(age, ill, seed=0)
+    >>> made.log_scores.shape
+    (400, 2)
+    """
+    codes = np.asarray(labels)
+    n = len(codes)
+    check_alignment(covariates, labels, n)
+    m = n_labels or int(codes.max()) + 1
+    codes = check_labels(codes, n, m)
+    check_choice("model", model, ("auto", *_MODELS))
+    where = np.zeros(n, dtype=np.int64)
+    if environments is not None:
+        where = check_codes("environments", environments, n)
+    known, places = np.unique(where, return_inverse=True)
+    table = as_table(covariates)
+    encoding = Encoding.learn(table, where if environments is not None else None)
+    leaks = find_leaks(table, codes)
+    warn_of_leaks(leaks)
+    design = _make_design(encoding, table, where, known)
+    present = np.zeros((len(known), m), dtype=bool)
+    present[places, codes] = True
+    notes = list(encoding.notes)
+    folds = _deal_folds(codes, places, n_folds or (5 if n <= _MANY else 2), seed, notes)
+
+    chosen, fit, losses = _choose(model, design, codes, present, seed, notes)
+    logits = np.empty((n, m))
+    for fold in range(folds.max() + 1):
+        held_out, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        logits[held_out] = fit(design.take(others), codes[others]).logits(design.take(held_out))
+    whole = fit(design, codes)
+    if (folds < 0).any():
+        alone = np.flatnonzero(folds < 0)
+        logits[alone] = whole.logits(design.take(alone))
+    temperature, offsets = _fit_calibration(logits, codes, places, present)
+    made = Propensity(
+        None, chosen, losses, encoding, known, present, temperature, offsets, whole,
+        tuple(notes), leaks,
+    )  # fmt: skip
+    scores = made._calibrate(logits, places)
+    return Propensity(**{**vars(made), "log_scores": scores})
+
+
+def _make_design(
+    encoding: Encoding, covariates: Any, environments: Any, known: IntArray
+) -> _Design:
+    matrix = encoding.encode(covariates)
+    if environments is None:
+        if len(known) > 1:
+            raise ValueError(
+                f"the scores were fitted on {len(known)} environments: give environments"
+            )
+        return _Design(matrix, encoding.numbers, np.zeros(len(matrix), dtype=np.int64), 1)
+    codes = check_codes("environments", environments, len(matrix))
+    places = np.searchsorted(known, codes).clip(max=len(known) - 1)
+    unknown = np.unique(codes[known[places] != codes])
+    if len(unknown):
+        raise ValueError(
+            f"environment {unknown[0]} was not fitted; known: {', '.join(map(str, known))}"
+        )
+    return _Design(matrix, encoding.numbers, places, len(known))
+
+
+def _deal_folds(
+    labels: IntArray, places: IntArray, n_folds: int, seed: int, notes: list[str]
+) -> IntArray:
+    """A fold for each example, spread over environments and labels; −1 for a label's only one."""
+    if n_folds < 2:
+        raise ValueError(f"n_folds must be at least 2, got {n_folds}")
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    stratum = places * (labels.max() + 1) + labels
+    order = shuffled[np.argsort(stratum[shuffled], kind="stable")]
+    folds = np.empty(len(labels), dtype=np.int64)
+    folds[order] = np.arange(len(labels)) % n_folds
+    # A label that lies in one fold alone could not be learned when that fold is held out.
+    seen = np.zeros((labels.max() + 1, n_folds), dtype=bool)
+    seen[labels, folds] = True
+    alone = np.flatnonzero(seen.sum(axis=1) == 1)
+    if len(alone):
+        folds[np.isin(labels, alone)] = -1
+        notes.append(f"{len(alone):,} labels with one example are scored by a model that saw it")
+    return folds
+
+
+def _choose(
+    model: str,
+    design: _Design,
+    labels: IntArray,
+    present: NDArray[np.bool_],
+    seed: int,
+    notes: list[str],
+) -> tuple[str, _Fit, dict[str, float]]:
+    """The model to use, how it is fitted, and the held-out log-loss of all that were tried."""
+    m = present.shape[1]
+    fits: dict[str, _Fit] = {}
+    losses: dict[str, FloatArray] = {}
+    rows = np.sort(np.random.default_rng([seed, 1]).permutation(len(labels))[:COMPARED_AT_MOST])
+    design, labels = design.take(rows), labels[rows]
+    folds = _deal_folds(labels, design.environments, 3, seed, [])
+    parts = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(3)]
+    scored = np.concatenate([test for _, test in parts])
+
+    def loss_of(logits_of: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:
+        logits = np.concatenate([logits_of(train, test) for train, test in parts])
+        log = _normalise(logits, present[design.environments[scored]])
+        own = log[np.arange(len(scored)), labels[scored]]
+        return np.asarray(-np.maximum(own, np.log(_FLOOR)))
+
+    def held_out(fit: _Fit, train: IntArray, test: IntArray) -> FloatArray:
+        return fit(design.take(train), labels[train]).logits(design.take(test))
+
+    def consider(name: str, options: list[_Fit]) -> None:
+        tried = [loss_of(partial(held_out, fit)) for fit in options]
+        best = int(np.argmin([loss.mean() for loss in tried]))
+        fits[name], losses[name] = options[best], tried[best]
+
+    def constant(train: IntArray, test: IntArray) -> FloatArray:
+        counts = np.full(present.shape, 0.5)
+        np.add.at(counts, (design.environments[train], labels[train]), 1)
+        return np.asarray(np.log(counts)[design.environments[test]])
+
+    losses["constant"] = loss_of(constant)
+    for name in _MODELS[:2]:
+        by_environment = name == "logistic by environment"
+        if model == name or (model == "auto" and (not by_environment or len(present) > 1)):
+            consider(name, [partial(_Logistic.fit, by_environment, m, c) for c in _STRENGTHS])
+    if model == "trees" or (model == "auto" and m <= TREES_AT_MOST_LABELS):
+        consider("trees", [partial(_Trees.fit, m, seed)])
+    elif model == "auto":
+        notes.append(f"boosted trees were not tried: {m} labels are more than they can do in time")
+    # The first is the simplest; another must be better by a standard error.
+    chosen = next(iter(fits))
+    for name in fits:
+        gain = losses[chosen] - losses[name]
+        if gain.mean() > gain.std() / np.sqrt(len(gain)):
+            chosen = name
+    return chosen, fits[chosen], {name: float(loss.mean()) for name, loss in losses.items()}
+
+
+def _fit_calibration(
+    logits: FloatArray, labels: IntArray, places: IntArray, present: NDArray[np.bool_]
+) -> tuple[float, FloatArray]:
+    """A temperature, and an offset for each environment and label, by held-out log-loss.
+
+    With the offsets the mean score of a label in an environment is the label's share there.
+    """
+    n = len(logits)
+    shape = present.shape
+    mask = present[places]
+    seen = mask.any(axis=0)
+
+    def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
+        temperature, offsets = np.exp(parameters[0]), parameters[1:].reshape(shape)
+        log = _normalise(temperature * logits + offsets[places], mask)
+        residual = np.exp(log)
+        chosen = log[np.arange(n), labels]
+        residual[np.arange(n), labels] -= 1.0
+        slope = temperature * float((residual * logits).sum())
+        by_cell = np.zeros(shape)
+        for label in np.flatnonzero(seen):
+            by_cell[:, label] = np.bincount(places, residual[:, label], minlength=shape[0])
+        gradient = np.append(slope, by_cell) / n + 1e-6 * parameters
+        return float(-chosen.mean()) + 5e-7 * float(parameters @ parameters), gradient
+
+    start = np.zeros(1 + present.size)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60})
+    return float(np.exp(found.x[0])), found.x[1:].reshape(shape)
+
+
+def _normalise(logits: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
+    """Log-probabilities over the labels that an environment has; −inf for the others."""
+    masked = np.where(present, logits, -np.inf)
+    masked -= masked.max(axis=1, keepdims=True)
+    masked -= np.log(np.exp(masked).sum(axis=1, keepdims=True))
+    return np.asarray(masked)
