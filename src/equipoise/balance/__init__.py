@@ -8,7 +8,9 @@ from equipoise.balance.match_support import common_support
 from equipoise.balance.matches import Matches, MatchSource
 from equipoise.balance.near_ties import keep_near_ties
 from equipoise.balance.oracle import match_covariate
+from equipoise.balance.propensity import Propensity, fit_propensity
 from equipoise.balance.sampler import BalancedBatchSampler, WeightedBatchSampler
+from equipoise.balance.weights import Weights, entropy_weights, overlap_weights
 
 __all__ = [
     "POOLED",
@@ -17,11 +19,16 @@ __all__ = [
     "LazyMatches",
     "MatchSource",
     "Matches",
+    "Propensity",
     "WeightedBatchSampler",
+    "Weights",
     "balanced_frequencies",
     "common_support",
     "effective_sample_size",
+    "entropy_weights",
+    "fit_propensity",
     "keep_near_ties",
     "match_covariate",
     "match_scores",
+    "overlap_weights",
 ]

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 
 from equipoise.balance.encoding import (
     Encoding,
@@ -50,6 +48,8 @@ class _Logistic:
     def fit(
         cls, interactions: bool, m: int, strength: float, design: _Design, labels: IntArray
     ) -> _Logistic:
+        from sklearn.linear_model import LogisticRegression  # slow to import
+
         features = _expand(design, interactions)
         model = LogisticRegression(C=strength, max_iter=500, tol=1e-5).fit(features, labels)
         coefficients = np.full((features.shape[1] + 1, m), 0.0)
@@ -90,6 +90,8 @@ class _Trees:
 
     @classmethod
     def fit(cls, m: int, seed: int, design: _Design, labels: IntArray) -> _Trees:
+        from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
+
         # Stopping early needs some examples of each label to be held out.
         enough = np.unique(labels, return_counts=True)[1].min() >= _STOPS_FROM
         model = HistGradientBoostingClassifier(
