@@ -1,6 +1,7 @@
 """`python -m benchmarks` runs all, `python -m benchmarks match-growth` one; `--quick` is small.
 
-A module of this folder with a function `run(quick: bool) -> None` is a benchmark.
+A module of this folder with `run(quick)` is a benchmark; one with `main(options)` reads options
+of its own, as in `python -m benchmarks worlds --half seen`.
 """
 
 from __future__ import annotations
@@ -8,34 +9,51 @@ from __future__ import annotations
 import argparse
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 
-def find_benchmarks() -> dict[str, Callable[[bool], None]]:
-    """Name -> function, for every module that has one."""
+def find_benchmarks() -> dict[str, Callable[[list[str]], None]]:
+    """Name -> function of the options, for every module that has one."""
     found = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if not module.name.startswith("_"):
-            run = getattr(importlib.import_module(f"benchmarks.{module.name}"), "run", None)
-            if run is not None:
-                found[module.name.replace("_", "-")] = run
+            content = importlib.import_module(f"benchmarks.{module.name}")
+            name = module.name.replace("_", "-")
+            if hasattr(content, "main"):
+                found[name] = content.main
+            elif hasattr(content, "run"):
+                found[name] = partial(_run_plain, name, content)
     return found
 
 
-def main() -> None:
-    benchmarks = find_benchmarks()
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(benchmarks))
+def _run_plain(name: str, module: ModuleType, options: list[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks {name}", description=module.__doc__
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, about a minute")
-    arguments = parser.parse_args()
-    unknown = sorted(set(arguments.names) - set(benchmarks))
+    module.run(parser.parse_args(options).quick)
+
+
+def main(words: list[str]) -> None:
+    """Run the benchmarks that are named, all by default; the other words are their options."""
+    benchmarks = find_benchmarks()
+    if {"-h", "--help"} & set(words[:1]):
+        print(f"{__doc__}\nbenchmarks: {', '.join(benchmarks)}")
+        return
+    names: list[str] = []
+    while words and not words[0].startswith("-") and (not names or words[0] in benchmarks):
+        names.append(words.pop(0))
+    unknown = sorted(set(names) - set(benchmarks))
     if unknown:
-        parser.error(f"no benchmark {unknown[0]!r}: expected one of {', '.join(benchmarks)}")
-    for name in arguments.names or benchmarks:
+        sys.exit(f"no benchmark {unknown[0]!r}: expected one of {', '.join(benchmarks)}")
+    for name in names or benchmarks:
         print(f"\n== {name} ==", flush=True)
-        benchmarks[name](arguments.quick)
+        benchmarks[name](list(words))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
