@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from equipoise.algorithms import choose_device
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import RunData, RunResult, RunSettings, execute_run, make_settings
 from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
 from equipoise.benchmark.batch_tables import tabulate_epoch
-from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.run_data import split_for_run
 from equipoise.benchmark.sampling import make_batches
 from equipoise.data import EnvironmentDataset, get_dataset

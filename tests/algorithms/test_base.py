@@ -17,11 +17,8 @@ def test_an_unknown_hyperparameter_is_named_with_the_nearest_and_the_allowed():
 @pytest.mark.parametrize(
     ("batches", "message"),
     [
-        (tiny_batches((4,)), "each of the 2 training environments, got 1"),
-        (
-            [tiny_batches((4,))[0], (torch.zeros(0, 6), torch.zeros(0).long())],
-            "environment 1 has 0",
-        ),
+        (tiny_batches((4, 4, 4)), "at most 2; got 3"),
+        ([(torch.zeros(0, 6), torch.zeros(0).long())] * 2, "at least one environment"),
         ([tiny_batches((4,))[0], (torch.zeros(3, 6), torch.zeros(2).long())], "3 examples and 2"),
         ([(torch.zeros(2, 5), torch.zeros(2).long())] * 2, r"shape \(5,\).*built for \(6,\)"),
     ],
@@ -141,3 +138,27 @@ def test_ranks_draw_other_dropout_masks_and_the_first_those_of_one_process():
 
 def test_the_repr_tells_the_settings():
     assert "irm_lambda=100.0" in repr(IRM((6,), 3, 2, featurizer=tiny_net))
+
+
+@pytest.mark.parametrize("environments", [[0, 2], [0, 0], [-1, 0], [0]])
+def test_environments_that_are_not_there_are_refused(environments):
+    with pytest.raises(ValueError, match=r"one \(x, y\) for each environment of this step"):
+        make("ERM").update(tiny_batches((4, 4)), environments)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GroupDRO", "CORAL", "MMD", "CausIRL_CORAL", "CausIRL_MMD", "ANDMask", "SANDMask", "MTL"],
+)
+def test_live_batch_norm_sees_each_environment_by_itself(name):
+    network = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))
+    batches = tiny_batches((9, 7))
+    algorithm = make(name, featurizer=network)
+    assert algorithm.encodes_apart
+    apart = algorithm.encode(batches)[0]
+    for seen, (x, _) in zip(apart, batches, strict=True):
+        torch.testing.assert_close(seen.mean(dim=0), torch.zeros(4), atol=1e-6, rtol=0)
+        torch.testing.assert_close(seen, algorithm.featurizer(x))
+    together = torch.cat(make("ERM", featurizer=network).encode(batches)[0])
+    torch.testing.assert_close(together.mean(dim=0), torch.zeros(4), atol=1e-6, rtol=0)
+    assert not torch.allclose(together, torch.cat(apart))

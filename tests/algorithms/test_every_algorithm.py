@@ -87,6 +87,39 @@ def test_batches_may_differ_in_size_and_lack_a_label(name):
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_an_absent_environment_changes_nothing_of_its_own_and_the_others_are_trained(name):
+    """Absent is absent, whether it is left out, empty or named, and what is there is used."""
+    batches = tiny_batches((8, 5, 6))
+    nothing = (batches[1][0][:0], batches[1][1][:0])
+    named, empty, all_there = (quick(name, n_environments=3) for _ in range(3))
+    for _ in range(6):
+        report = named.update([batches[0], batches[2]], [0, 2])
+        assert report == empty.update([batches[0], nothing, batches[2]])
+        all_there.update(batches)
+    assert same_bits(named.state_dict(), empty.state_dict())
+    assert not same_bits(named.state_dict(), all_there.state_dict())
+    alone = quick(name, n_environments=3).update(batches[:1])
+    assert all(torch.isfinite(torch.tensor(value)) for value in alone.values()), alone
+
+
+def test_what_an_algorithm_keeps_of_an_environment_waits_for_its_return():
+    batches = tiny_batches((8, 5, 6))
+    for name, kept in (("Fishr", "variances"), ("MTL", "embeddings")):
+        algorithm = quick(name, n_environments=3)
+        algorithm.update(batches)
+        before = getattr(algorithm, kept).clone()
+        algorithm.update([batches[0], batches[2]], [0, 2])
+        after = getattr(algorithm, kept)
+        changed = (before != after).any(dim=1)
+        assert changed.tolist() == [True, False, True]
+    groupdro = quick("GroupDRO", n_environments=3)
+    for _ in range(3):
+        groupdro.update(batches[:2])
+    assert groupdro.q[2] < 1 / 3  # its weight grows with no loss
+    assert groupdro.q.sum().item() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_learning_rate_factor_of_zero_stops_every_optimiser(name):
     algorithm = quick(name)
     before = [p.detach().clone() for p in algorithm.parameters()]

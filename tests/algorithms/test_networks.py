@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from equipoise.algorithms import MLP, MNISTCNN, ResNet, SmallCNN, make_featurizer
+from equipoise.algorithms import make_featurizer
+from equipoise.algorithms.networks import MLP, MNISTCNN, ResNet, SmallCNN
 
 
 def test_the_mnist_network_is_that_of_domainbed():

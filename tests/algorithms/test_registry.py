@@ -92,7 +92,7 @@ def test_an_installed_package_is_found_by_its_entry_point(own_package, monkeypat
 
 
 def test_a_second_class_of_the_same_name_is_refused(clean_registry):
-    with pytest.raises(ValueError, match=r"already registered by equipoise.algorithms.irm.IRM"):
+    with pytest.raises(ValueError, match=r"already registered by equipoise.algorithms.risks.IRM"):
         type("IRM", (ERM,), {"__module__": "elsewhere"})
 
 

@@ -38,3 +38,16 @@ def test_the_most_telling_features_of_the_most_shaken_examples_are_muted():
         return ref.cross_entropy(ref.linear(w, ref.encode(w, x) * kept), y)
 
     ref.assert_value_and_gradient_match(rsc, rsc.objective(batches)[0], expected)
+
+
+def test_double_precision_slopes_are_compared_in_double_precision():
+    """Rounded to single precision the quantile would fall on the wrong side of its own slope."""
+    rsc = make_double("RSC", rsc_f_drop_factor=0.4, rsc_b_drop_factor=1.0)
+    torch.manual_seed(0)
+    for _ in range(20):
+        torch.nn.init.normal_(rsc.classifier.weight)
+        features, labels = torch.randn(4, 5, dtype=torch.float64), torch.tensor([0, 1, 2, 0])
+        kept = rsc.kept_features(features, labels).numpy()
+        slopes = rsc.classifier.weight.detach().numpy()[labels]
+        bounds = np.percentile(slopes, 60, axis=1, keepdims=True)
+        np.testing.assert_array_equal(kept, slopes < bounds)

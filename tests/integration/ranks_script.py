@@ -7,14 +7,14 @@ import torch
 from safetensors.torch import save_file
 
 from benchmark.tiny import make_data, make_settings
+from equipoise.algorithms import join_ranks
 from equipoise.benchmark import Training, execute_run, fit_balancer, split_for_run
 from equipoise.benchmark.preparation import build_algorithm
-from equipoise.benchmark.processes import join_processes
 
 CHANGES = {"sampling": "balanced", "selections": None, "weight_average": 0.9}
 
 
-def train_with(algorithm: str, processes) -> Training:
+def train_with(algorithm: str, ranks) -> Training:
     """A whole training on this rank's share."""
     settings = make_settings(algorithm=algorithm, **CHANGES)
     data = split_for_run(settings, make_data())
@@ -23,7 +23,7 @@ def train_with(algorithm: str, processes) -> Training:
         data,
         build_algorithm(settings, data),
         balancer=fit_balancer(settings, data),
-        processes=processes,
+        ranks=ranks,
     )
     for _ in training.run():
         pass
@@ -40,10 +40,10 @@ def main() -> None:
     torch.set_num_threads(1)
     task, folder = sys.argv[1], Path(sys.argv[2])
     if task == "weights":
-        processes = join_processes()
+        ranks = join_ranks()
         for algorithm in ("ERM", "CORAL"):
-            weights = train_with(algorithm, processes).weights()
-            save_file(weights, folder / f"{algorithm}-{processes.rank}.safetensors")
+            weights = train_with(algorithm, ranks).weights()
+            save_file(weights, folder / f"{algorithm}-{ranks.rank}.safetensors")
         execute_run(make_settings(**CHANGES), make_data(), folder / "whole")
     stop = stop_early if task == "stop" else None
     execute_run(make_settings(**CHANGES), make_data(), folder / "cut", on_checkpoint=stop)

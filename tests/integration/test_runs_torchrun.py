@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from equipoise.benchmark.processes import Processes
+from equipoise.algorithms import Ranks
 
 HERE = Path(__file__).parent
 
@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 def torchrun(task, folder):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", "2", str(HERE / "ranks_script.py"), task, str(folder)]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(HERE.parent)])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
 
@@ -39,7 +40,7 @@ def folder(tmp_path_factory):
 def test_two_ranks_equal_one_process_and_end_in_step(algorithm, folder):
     train_with = runpy.run_path(str(HERE / "ranks_script.py"))["train_with"]
     ranks = [load_file(folder / f"{algorithm}-{rank}.safetensors") for rank in (0, 1)]
-    alone = train_with(algorithm, Processes()).weights()
+    alone = train_with(algorithm, Ranks()).weights()
     for name, value in alone.items():
         assert torch.equal(ranks[0][name], ranks[1][name]), name
         assert torch.allclose(ranks[0][name], value, rtol=1e-4, atol=1e-5), name

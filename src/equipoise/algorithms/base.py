@@ -1,14 +1,16 @@
 """The base of every algorithm: a batch per environment -> one training step."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.batches import Batch, check_batches
+from equipoise.algorithms.devices import Ranks
 from equipoise.algorithms.hyperparameters import (
     Hyperparameter,
     choice,
@@ -16,10 +18,13 @@ from equipoise.algorithms.hyperparameters import (
     draw_values,
     log_uniform,
 )
-from equipoise.algorithms.networks import count_features, is_large_image, make_featurizer
-from equipoise.algorithms.ranks import Ranks
+from equipoise.algorithms.networks import (
+    count_features,
+    has_live_batch_norm,
+    is_large_image,
+    make_featurizer,
+)
 from equipoise.algorithms.registry import register
-from equipoise.algorithms.seeding import seeded
 from equipoise.algorithms.training_state import (
     TrainingState,
     load_optimizer,
@@ -27,6 +32,9 @@ from equipoise.algorithms.training_state import (
     optimizer_tensors,
     take,
 )
+
+Batch = tuple[Tensor, Tensor]
+"""Examples [N, …] and labels [N] of one environment."""
 
 Report = dict[str, Tensor | float]
 Featurizer = str | nn.Module | Callable[[tuple[int, ...]], nn.Module]
@@ -87,6 +95,9 @@ class Algorithm(nn.Module):
     min_environments: ClassVar[int] = 1
     """An algorithm that compares environments needs 2."""
 
+    encodes_apart: ClassVar[bool] = False
+    """Whether BatchNorm sees each environment by itself, as in DomainBed."""
+
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         inherited = [base.__dict__.get("hyperparameters", {}) for base in reversed(cls.__mro__)]
@@ -118,6 +129,8 @@ class Algorithm(nn.Module):
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
         self.steps = 0
+        self.present = list(range(n_environments))
+        """The environments of the current step, in the order of its batches."""
         self.ranks = Ranks()
         self.autocast_dtype: torch.dtype | None = None
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
@@ -150,13 +163,27 @@ class Algorithm(nn.Module):
 
     # ------------------------------------------------------------------- what a loop calls
 
-    def update(self, batches: Sequence[Batch]) -> dict[str, float]:
+    def update(
+        self, batches: Sequence[Batch], environments: Sequence[int] | None = None
+    ) -> dict[str, float]:
         """Take one training step on one (x, y) per environment.
 
-        Reports ``"loss"``, the cross-entropy of the labels, and the algorithm's further terms.
+        An environment without examples in this step is left out of every mean. Give it an empty
+        batch, or leave it out and say which ones are there.
+
+        Parameters
+        ----------
+        batches : list of (Tensor, Tensor)
+            Examples and labels of each environment.
+        environments : list of int, optional
+            The position of each batch's environment [default: 0, 1, … in this order].
+
+        Returns
+        -------
+        dict of str to float
+            ``"loss"``, the cross-entropy of the labels, and the algorithm's further terms.
         """
-        batches = list(batches)
-        check_batches(batches, n_environments=self.n_environments, input_shape=self.input_shape)
+        self.present, batches = self._find_present(list(batches), environments)
         if not self.training:
             self.train()
         device = batches[0][0].device
@@ -219,10 +246,18 @@ class Algorithm(nn.Module):
 
     def encode(self, batches: list[Batch]) -> tuple[list[Tensor], list[Tensor]]:
         """Features [N_e, d] and labels [N_e] of each environment, of all ranks together."""
-        sizes = [len(y) for _, y in batches]
-        features = self.featurizer(torch.cat([x for x, _ in batches])).split(sizes)
+        if self.encodes_apart and has_live_batch_norm(self.featurizer):
+            features = [self.featurizer(x) for x, _ in batches]
+        else:  # one pass is faster, and the same where no example depends on the others
+            sizes = [len(y) for _, y in batches]
+            features = self.featurizer(torch.cat([x for x, _ in batches])).split(sizes)
         gather = self.ranks.gather
         return [gather(f) for f in features], [gather(y) for _, y in batches]
+
+    def losses(self, features: list[Tensor], labels: list[Tensor]) -> Tensor:
+        """The cross-entropy ℓ_e of each environment of this step."""
+        pairs = zip(features, labels, strict=True)
+        return torch.stack([cross_entropy(self.classifier(f), y) for f, y in pairs])
 
     def gradients(self, loss: Tensor, *names: str, retain_graph: bool = False) -> list[Tensor]:
         """d loss / d parameters of the named optimisers ("main"), averaged over the ranks.
@@ -313,6 +348,34 @@ class Algorithm(nn.Module):
             for parameter in group["params"]
         ]
 
+    def _find_present(
+        self, batches: list[Batch], environments: Sequence[int] | None
+    ) -> tuple[list[int], list[Batch]]:
+        """Check the batches, and leave out the environments that no rank has examples of."""
+        places = list(range(len(batches)) if environments is None else environments)
+        known = range(self.n_environments)
+        if len(places) != len(batches) or len({*places} & {*known}) != len(places):
+            raise ValueError(
+                f"update needs one (x, y) for each environment of this step, at most "
+                f"{self.n_environments}; got {len(batches)} for the environments {places}"
+            )
+        for place, (x, y) in zip(places, batches, strict=True):
+            if len(x) != len(y):
+                raise ValueError(
+                    f"the batch of environment {place} has {len(x)} examples and {len(y)} labels; "
+                    "both numbers must be equal"
+                )
+            if tuple(x.shape[1:]) != self.input_shape:
+                raise ValueError(
+                    f"the examples of environment {place} have the shape {tuple(x.shape[1:])}, "
+                    f"the algorithm was built for {self.input_shape}"
+                )
+        sizes = self.ranks.add_up(torch.tensor([len(y) for _, y in batches])).tolist()
+        there = [i for i, size in enumerate(sizes) if size]
+        if not there:
+            raise ValueError("update needs the examples of at least one environment, got none")
+        return [places[i] for i in there], [batches[i] for i in there]
+
     def _autocast(self, device: torch.device) -> torch.autocast:
         enabled = self.autocast_dtype is not None
         return torch.autocast(device.type, dtype=self.autocast_dtype, enabled=enabled)
@@ -327,3 +390,19 @@ class Algorithm(nn.Module):
                 f"to train on, got {n_environments}; add an environment or take another "
                 "algorithm, for example ERM"
             )
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed torch's global generators inside, put them back on leaving."""
+    generators = [torch.default_generator]
+    if device is not None and device.type == "cuda":
+        generators.append(torch.cuda.default_generators[device.index or 0])
+    states = [generator.get_state() for generator in generators]
+    try:
+        for generator in generators:
+            generator.manual_seed(seed)
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)

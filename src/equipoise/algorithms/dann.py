@@ -1,13 +1,12 @@
-"""Domain-adversarial neural networks (Ganin et al. 2016)."""
+"""Domain-adversarial networks: DANN (Ganin et al. 2016) and CDANN (Li et al. 2018)."""
 
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.base import Algorithm, Featurizer, Report
-from equipoise.algorithms.batches import Batch
+from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform
 from equipoise.algorithms.networks import MLP
 
@@ -82,7 +81,7 @@ class DANN(Algorithm):
         """How badly the discriminator tells the environments apart, and its penalty."""
         y = torch.cat(labels)
         sizes = torch.tensor([len(f) for f in features], device=y.device)
-        environments = torch.arange(len(features), device=y.device).repeat_interleave(sizes)
+        environments = torch.tensor(self.present, device=y.device).repeat_interleave(sizes)
         inputs = self.discriminator_input(torch.cat(features), y)
         losses = cross_entropy(self.discriminator(inputs), environments, reduction="none")
         loss = self.average(losses, y)
@@ -98,3 +97,24 @@ class DANN(Algorithm):
     def average(self, losses: Tensor, labels: Tensor) -> Tensor:
         """The mean over all examples."""
         return losses.mean()
+
+
+class CDANN(DANN):
+    """DANN whose discriminator sees f + embedding(y), and weighs labels alike.
+
+    An example of label y has the weight 1/(N_y·number of labels in the batch); DomainBed counts
+    labels that are absent as well, which only scales the loss.
+    """
+
+    def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:
+        super().build_networks(featurizer, n_features)
+        self.label_embeddings = nn.Embedding(self.n_labels, self.n_features)
+
+    def discriminator_input(self, features: Tensor, labels: Tensor) -> Tensor:
+        seen: Tensor = features + self.label_embeddings(labels)
+        return seen
+
+    def average(self, losses: Tensor, labels: Tensor) -> Tensor:
+        """The mean over the labels of the mean over the examples of a label."""
+        counts = torch.bincount(labels, minlength=self.n_labels)
+        return (losses / counts[labels]).sum() / (counts > 0).sum()

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
-from equipoise.algorithms.base import Algorithm, Featurizer, Report
-from equipoise.algorithms.batches import Batch
+from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform, uniform
 
 
@@ -42,8 +41,8 @@ class Fishr(Algorithm):
         ema = self.settings["ema"]
         triples = zip(features, logits, labels, strict=True)
         new = torch.stack([gradient_variances(*triple) for triple in triples])
-        smooth = ema * self.variances + (1 - ema) * new
-        self.variances.copy_(smooth.detach())
+        smooth = ema * self.variances[self.present] + (1 - ema) * new
+        self.variances[self.present] = smooth.detach()
         smooth = smooth / (1 - ema)
         penalty = (smooth - smooth.mean(dim=0)).square().mean()
 

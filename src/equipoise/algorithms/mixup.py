@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.base import Algorithm, Report
-from equipoise.algorithms.batches import Batch
+from equipoise.algorithms.base import Algorithm, Batch, Report
 from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform
 
 

@@ -218,6 +218,12 @@ def make_featurizer(
     return ResNet(shape, depth=depth, dropout=dropout, weights=weights)
 
 
+def has_live_batch_norm(network: nn.Module) -> bool:
+    """Whether an example's features depend on the others of its batch, by BatchNorm."""
+    kind = nn.modules.batchnorm._BatchNorm
+    return any(isinstance(module, kind) and module.training for module in network.modules())
+
+
 def count_features(featurizer: nn.Module, input_shape: Sequence[int]) -> int:
     """The length of a featuriser's output: its ``n_outputs``, or found by trying two zeros."""
     n_outputs = getattr(featurizer, "n_outputs", None)

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.base import Algorithm, Featurizer, Report
-from equipoise.algorithms.batches import Batch
+from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform
 
 
@@ -57,20 +56,23 @@ class PI(Algorithm):
         gather = self.ranks.gather
         losses = [
             cross_entropy(gather(network(x)), gather(y))
-            for network, (x, y) in zip(self.environment_networks, batches, strict=True)
+            for network, (x, y) in zip(self._own_networks(), batches, strict=True)
         ]
         self.minimise(torch.stack(losses).sum(), "environments")
 
+    def _own_networks(self) -> list[nn.Module]:
+        return [self.environment_networks[e] for e in self.present]
+
     @torch.no_grad()
     def partition(self, batches: list[Batch]) -> list[tuple[int, Tensor]]:
-        """The groups that are not empty: an environment and a mask of its examples."""
+        """The groups that are not empty: the place of a batch and a mask of its examples."""
         groups = []
         self.environment_networks.eval()
-        for environment, (x, y) in enumerate(batches):
+        for place, (x, y) in enumerate(batches):
             for other, network in enumerate(self.environment_networks):
-                if other == environment:
+                if other == self.present[place]:
                     continue
                 right = self.ranks.gather(network(x).argmax(dim=1) == y)
-                groups += [(environment, rows) for rows in (right, ~right) if rows.any()]
+                groups += [(place, rows) for rows in (right, ~right) if rows.any()]
         self.environment_networks.train()
         return groups

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.base import Algorithm, Report
-from equipoise.algorithms.batches import Batch
+from equipoise.algorithms.base import Algorithm, Batch, Report
 from equipoise.algorithms.hyperparameters import Hyperparameter, uniform
 
 
@@ -37,10 +36,16 @@ class RSC(Algorithm):
         own = labels.unsqueeze(1)
         (slopes,) = torch.autograd.grad(logits.gather(1, own).sum(), seen)
         with torch.no_grad():
-            bound = slopes.float().quantile(1 - self.settings["rsc_f_drop_factor"], 1, True)
+            slopes = _at_least_single(slopes)
+            bound = slopes.quantile(1 - self.settings["rsc_f_drop_factor"], 1, True)
             kept = slopes < bound
             muted_logits = self.classifier(features * kept)
             before, after = (z.softmax(dim=1).gather(1, own) for z in (logits, muted_logits))
-            drop = (before - after).float()  # [N, 1]
+            drop = _at_least_single(before - after)  # [N, 1]
             spared: Tensor = drop < drop.quantile(1 - self.settings["rsc_b_drop_factor"])
             return (kept | spared).to(features.dtype)
+
+
+def _at_least_single(tensor: Tensor) -> Tensor:
+    """Quantiles are known of single and double precision only."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

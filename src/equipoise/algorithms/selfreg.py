@@ -4,8 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from equipoise.algorithms.base import Algorithm, Featurizer, Report
-from equipoise.algorithms.batches import Batch
+from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 
 
 class SelfReg(Algorithm):

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from equipoise.algorithms import Algorithm
+from equipoise.algorithms import Algorithm, Ranks
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.processes import Processes
 from equipoise.benchmark.run_data import RunData
 
 Ints = NDArray[np.int64]
@@ -40,10 +39,10 @@ class Evaluator:
         at_most: int | None = None,
         data_seed: int = 0,
         device: torch.device | str = "cpu",
-        processes: Processes | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.data, self.device = data, torch.device(device)
-        self.processes = processes or Processes()
+        self.ranks = ranks or Ranks()
         self._sampled = [
             _take_some(rows, at_most if e in data.training_environments else None, [data_seed, e])
             for e, rows in enumerate(data.train_parts)
@@ -77,13 +76,13 @@ class Evaluator:
         """1 for each example that is classified rightly, else 0; the ranks share the blocks."""
         right = torch.zeros(len(rows), dtype=torch.float64)
         starts = range(0, len(rows), BLOCK)
-        for start in starts[self.processes.rank :: self.processes.world_size]:
+        for start in starts[self.ranks.rank :: self.ranks.world_size]:
             block = rows[start : start + BLOCK]
             x = self.data.dataset.fetch(block).to(self.device)
             found = algorithm.predict(x).argmax(dim=1).cpu()
             labels = torch.from_numpy(self.data.dataset.labels[block])
             right[start : start + BLOCK] = (found == labels).double()
-        return self.processes.add_up(right).numpy()
+        return self.ranks.add_up(right).numpy()
 
 
 def _take_some(rows: Ints, at_most: int | None, seed: list[int]) -> Ints:

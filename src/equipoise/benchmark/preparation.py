@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from equipoise.algorithms import Algorithm, get_algorithm
-from equipoise.algorithms.base import Featurizer
+from equipoise.algorithms import Algorithm, Featurizer, get_algorithm
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.run_data import RunData
 from equipoise.benchmark.selection import SELECTIONS

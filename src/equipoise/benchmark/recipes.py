@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from equipoise.algorithms import get_algorithm
-from equipoise.algorithms.networks import is_large_image
+from equipoise.algorithms import get_algorithm, is_large_image
 from equipoise.benchmark.settings import ANNEAL, RunSettings
 from equipoise.choices import check_choice
 

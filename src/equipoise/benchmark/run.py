@@ -9,12 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from equipoise.algorithms.base import Featurizer
+from equipoise.algorithms import Featurizer, Ranks, choose_device, join_ranks
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
-from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.preparation import build_algorithm, choose_selections, needs_balancer
-from equipoise.benchmark.processes import Processes, join_processes
 from equipoise.benchmark.recipes import make_settings
 from equipoise.benchmark.records import Record
 from equipoise.benchmark.result import RunResult
@@ -112,12 +110,12 @@ def execute_run(
     """
     settings = name_environments(settings, dataset)
     device = choose_device(device)
-    processes = join_processes(device)
+    ranks = join_ranks(device)
     job = _Job(
         settings=settings,
         dataset=dataset,
         directory=RunDirectory(output),
-        processes=processes,
+        ranks=ranks,
         featurizer=featurizer,
         device=device,
         cache=choose_cache(Path(output)) if cache is None else Path(cache),
@@ -126,9 +124,9 @@ def execute_run(
         save_every=save_every,
         on_checkpoint=on_checkpoint,
         wait=wait,
-        verbose=verbose and processes.is_first,
+        verbose=verbose and ranks.is_first,
     )
-    return job.run_and_write() if processes.is_first else job.run()
+    return job.run_and_write() if ranks.is_first else job.run()
 
 
 def name_environments(settings: RunSettings, dataset: EnvironmentDataset) -> RunSettings:
@@ -148,7 +146,7 @@ class _Job:
     settings: RunSettings
     dataset: EnvironmentDataset
     directory: RunDirectory
-    processes: Processes
+    ranks: Ranks
     featurizer: Featurizer | None
     device: str
     cache: Path
@@ -200,7 +198,7 @@ class _Job:
         # First of all: what cannot be trained should not wait for a balancer to say so.
         choose_selections(self.settings, data)
         algorithm = build_algorithm(self.settings, data, featurizer=self.featurizer)
-        finished = self.processes.share(self._claim() if self.processes.is_first else None)
+        finished = self.ranks.share(self._claim() if self.ranks.is_first else None)
         if finished is not None:
             return finished
         training = Training(
@@ -210,13 +208,13 @@ class _Job:
             balancer=self._find_balancer(data) if needs_balancer(self.settings, data) else None,
             device=self.device,
             num_workers=self.num_workers,
-            processes=self.processes,
+            ranks=self.ranks,
         )
-        saved = self.directory.checkpoints.load() if self.processes.is_first else None
-        state = self.processes.share(saved)
+        saved = self.directory.checkpoints.load() if self.ranks.is_first else None
+        state = self.ranks.share(saved)
         if state is not None:
             training.load_training_state(state)
-        if self.processes.is_first and training.records:
+        if self.ranks.is_first and training.records:
             self.directory.check_best(training.selections)
         return training
 
@@ -226,13 +224,13 @@ class _Job:
 
     def _find_balancer(self, data: RunData) -> CausalBalancer:
         """The first rank fits it if nobody has; the others then find it saved."""
-        if not self.processes.is_first:
-            self.processes.share(None)
+        if not self.ranks.is_first:
+            self.ranks.share(None)
         balancer = obtain_balancer(
             self.settings, data, self.cache, device=self.device, verbose=self.verbose
         )
-        if self.processes.is_first:
-            self.processes.share(None)
+        if self.ranks.is_first:
+            self.ranks.share(None)
         return balancer
 
     def _train(self, training: Training) -> None:

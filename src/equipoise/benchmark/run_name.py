@@ -7,8 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from equipoise.algorithms import get_algorithm
-from equipoise.algorithms.networks import is_large_image
+from equipoise.algorithms import get_algorithm, is_large_image
 from equipoise.benchmark.balancer_cache import NOT_IN_KEY
 from equipoise.benchmark.preparation import make_balancer
 from equipoise.benchmark.settings import RunSettings

@@ -11,8 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.algorithms import get_algorithm
-from equipoise.algorithms.networks import is_large_image
+from equipoise.algorithms import get_algorithm, is_large_image
 from equipoise.balance import BalancedBatchSampler, Matches, match_covariate
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.run_data import RunData

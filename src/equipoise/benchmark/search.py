@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.algorithms import get_algorithm
-from equipoise.algorithms.networks import is_large_image
+from equipoise.algorithms import get_algorithm, is_large_image
 
 
 def draw_search(algorithm: str, draw: int, seed: int, input_shape: Sequence[int]) -> dict[str, Any]:

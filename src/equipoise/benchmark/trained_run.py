@@ -12,10 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from equipoise.algorithms import Algorithm, make_featurizer
-from equipoise.algorithms.base import Featurizer
+from equipoise.algorithms import Algorithm, Featurizer, choose_device, make_featurizer
 from equipoise.benchmark.checkpoints import read_tensors
-from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.evaluation import BLOCK
 from equipoise.benchmark.preparation import make_algorithm
 from equipoise.benchmark.run import OWN_FEATURIZER

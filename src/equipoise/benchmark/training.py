@@ -12,13 +12,14 @@ from torch import Tensor
 
 from equipoise.algorithms import (
     Algorithm,
+    Featurizer,
+    Ranks,
     TrainingState,
     WeightAverage,
+    choose_device,
     get_augmentation,
 )
-from equipoise.algorithms.base import Featurizer
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.devices import choose_device
 from equipoise.benchmark.evaluation import Evaluator
 from equipoise.benchmark.feeding import Examples, feed_steps, place_batches
 from equipoise.benchmark.preparation import (
@@ -27,7 +28,6 @@ from equipoise.benchmark.preparation import (
     fit_balancer,
     needs_balancer,
 )
-from equipoise.benchmark.processes import Processes
 from equipoise.benchmark.records import Record
 from equipoise.benchmark.result import RunResult
 from equipoise.benchmark.run_data import RunData, split_for_run
@@ -109,20 +109,20 @@ class Training:
         balancer: CausalBalancer | None = None,
         device: str = "cpu",
         num_workers: int = 0,
-        processes: Processes | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.settings, self.data = settings, data
-        self.processes = processes or Processes()
+        self.ranks = ranks or Ranks()
         self.device, self.num_workers = torch.device(device), num_workers
         self.selections = choose_selections(settings, data)
-        if self.processes.is_first:
+        if self.ranks.is_first:
             _warn_of_late_penalties(settings, algorithm)
         self.batches = make_batches(
             settings,
             data,
             balancer=balancer,
-            num_replicas=self.processes.world_size,
-            rank=self.processes.rank,
+            num_replicas=self.ranks.world_size,
+            rank=self.ranks.rank,
         )
         self.evaluator = Evaluator(
             data,
@@ -130,10 +130,10 @@ class Training:
             at_most=settings.evaluate_at_most,
             data_seed=settings.data_seed,
             device=self.device,
-            processes=self.processes,
+            ranks=self.ranks,
         )
         self.algorithm = algorithm.to(self.device)
-        self.algorithm.ranks = self.processes.make_ranks()
+        self.algorithm.ranks = self.ranks
         if settings.precision == "bf16":
             self.algorithm.autocast_dtype = torch.bfloat16
         decay = settings.weight_average
@@ -149,7 +149,7 @@ class Training:
 
     def run(self, *, verbose: bool = False) -> Iterator[int]:
         """Train to the end; yields the number of updates done after each."""
-        shown = verbose and self.processes.is_first
+        shown = verbose and self.ranks.is_first
         title = f"{self.settings.algorithm}, {self.settings.sampling}"
         with flush_denormals(), track(self.settings.steps, title, enabled=shown) as tracker:
             for examples in feed_steps(
@@ -168,7 +168,7 @@ class Training:
     def step(self, examples: Examples) -> None:
         """One update."""
         settings = self.settings
-        draw = [settings.seed, self.n_steps, self.processes.rank, 0xA06]
+        draw = [settings.seed, self.n_steps, self.ranks.rank, 0xA06]
         seed = int(np.random.SeedSequence(draw).generate_state(1)[0])
         batches = place_batches(examples, self._augment, seed, self.device)
         self.algorithm.set_lr_factor(lr_factor(settings, self.n_steps))

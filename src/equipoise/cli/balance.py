@@ -83,8 +83,8 @@ def balance(
       summary.txt           tables and a verdict in words
       report.html           the same to look at, with a gallery of matches
     """
+    from equipoise.algorithms import choose_device
     from equipoise.balance_job import balance_dataset
-    from equipoise.benchmark.devices import choose_device
     from equipoise.benchmark.parsing import parse_value
     from equipoise.cli.data import collect_options, open_data
     from equipoise.diagnosis import summarise_balance

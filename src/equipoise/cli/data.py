@@ -104,7 +104,7 @@ def features(
     quiet: Quiet = False,
 ) -> None:
     """Turn images into a frozen backbone's features, once; `--dataset OUTPUT` then takes them."""
-    from equipoise.benchmark.devices import choose_device
+    from equipoise.algorithms import choose_device
     from equipoise.data import (
         check_dataset,
         check_output,

@@ -44,7 +44,7 @@ def open_from_options(
     verbose: bool,
 ) -> Target:
     """Open the target with what the options say of its data."""
-    from equipoise.benchmark.devices import choose_device
+    from equipoise.algorithms import choose_device
     from equipoise.cli.data import collect_options, open_data
     from equipoise.report.opening import open_target
 

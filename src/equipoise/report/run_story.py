@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.algorithms.base import Featurizer
+from equipoise.algorithms import Featurizer
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import SELECTIONS, Record, RunData, RunSettings, TrainedRun, load_run
 from equipoise.benchmark.run import OWN_FEATURIZER

@@ -1,16 +1,15 @@
-"""Two processes on halves of a batch against one process on the whole."""
-
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from safetensors.torch import load_file, save_file
 
-from equipoise.algorithms import DistributedRanks, list_algorithms
+from equipoise.algorithms import DistributedRanks, choose_device, list_algorithms
 
 from .tiny import make_double, tiny_batches
 
-# A rank mixes inputs, or averages their contexts, over its own share.
-LOCAL = {"Mixup", "ARM"}
+# A rank mixes inputs, cuts batches or averages contexts over its own share.
+LOCAL = {"Mixup", "MLDG", "ARM"}
 STEPS = 3
 OFF_SCHEDULE = {
     "IRM": {"irm_penalty_anneal_iters": 1},
@@ -60,3 +59,18 @@ def test_two_ranks_equal_one_process_and_end_in_step(tmp_path):
         for key, value in alone.state_dict().items():
             both = first[f"{name} {key}"]
             assert torch.allclose(both, value, rtol=1e-6, atol=1e-9), f"{name} {key}"
+
+
+def test_auto_takes_what_is_there():
+    assert choose_device("auto").startswith("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="torch finds no GPU here"):
+        choose_device("cuda:0")
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(ValueError, match="unknown device 'gpu'; use cpu, cuda"):
+        choose_device("gpu")

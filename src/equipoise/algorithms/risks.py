@@ -1,0 +1,112 @@
+"""Functions of the environments' losses: ERM, GroupDRO, VREx and IRM."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
+from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform
+
+
+class ERM(Algorithm):
+    """The mean cross-entropy over all examples of all environments: ℓ(∪_e batch_e)."""
+
+    def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
+        features, labels = self.encode(batches)
+        loss = cross_entropy(self.classifier(torch.cat(features)), torch.cat(labels))
+        return loss, {"loss": loss}
+
+
+class GroupDRO(Algorithm):
+    """Σ_e q_e ℓ_e, where first q_e ← q_e·exp(η ℓ_e), normalised: the worst environments count.
+
+    An absent environment keeps its q_e; the others share the weight of the step (Sagawa et al.
+    2020).
+    """
+
+    encodes_apart = True
+    hyperparameters: ClassVar = {
+        "groupdro_eta": Hyperparameter(1e-2, draw=log_uniform(-3, -1)),
+    }
+
+    def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:
+        super().build_networks(featurizer, n_features)
+        self.q: Tensor
+        self.register_buffer("q", torch.full((self.n_environments,), 1 / self.n_environments))
+
+    def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
+        losses = self.losses(*self.encode(batches))
+        self.q[self.present] *= (self.settings["groupdro_eta"] * losses.detach()).exp()
+        self.q /= self.q.sum()
+        weights = self.q[self.present] / self.q[self.present].sum()
+        objective = (weights * losses).sum()
+        return objective, {"loss": losses.mean(), "weighted_loss": objective}
+
+
+class _AnnealedPenalty(Algorithm, abstract=True):
+    """mean_e ℓ_e + λ·penalty, λ = 1 for the first steps; Adam restarts where λ jumps."""
+
+    def _penalise(self, loss: Tensor, penalty: Tensor, name: str) -> tuple[Tensor, Report]:
+        anneal = self.settings[f"{name}_penalty_anneal_iters"]
+        weight = self.settings[f"{name}_lambda"] if self.steps >= anneal else 1.0
+        if self.steps == anneal:
+            self.restart_optimizer()
+        return loss + weight * penalty, {"loss": loss, "penalty": penalty}
+
+
+class VREx(_AnnealedPenalty):
+    """mean_e ℓ_e + λ·Var_e ℓ_e (Krueger et al. 2021).
+
+    λ = 1 for the first steps, then ``vrex_lambda``; Adam restarts there.
+    """
+
+    min_environments = 2
+    hyperparameters: ClassVar = {
+        "vrex_lambda": Hyperparameter(1e1, draw=log_uniform(-1, 5)),
+        "vrex_penalty_anneal_iters": Hyperparameter(
+            500, draw=log_uniform(0, 4, integer=True), integer=True, at_least=0
+        ),
+    }
+
+    def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
+        losses = self.losses(*self.encode(batches))
+        return self._penalise(losses.mean(), losses.var(unbiased=False), "vrex")
+
+
+class IRM(_AnnealedPenalty):
+    """mean_e ℓ_e + λ·mean_e(∂ℓ_e'/∂w · ∂ℓ_e''/∂w), where w = 1 scales the logits.
+
+    ' and '' are two halves of the environment's batch, so the product is an unbiased estimate
+    of the squared gradient. λ = 1 for the first steps, then ``irm_lambda``; Adam restarts there.
+    DomainBed takes the even and the odd places; here the halves are random, so that the order
+    of a batch (an anchor, its match, …) plays no part (Arjovsky et al. 2019).
+    """
+
+    hyperparameters: ClassVar = {
+        "irm_lambda": Hyperparameter(1e2, draw=log_uniform(-1, 5)),
+        "irm_penalty_anneal_iters": Hyperparameter(
+            500, draw=log_uniform(0, 4, integer=True), integer=True, at_least=0
+        ),
+    }
+
+    def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
+        features, labels = self.encode(batches)
+        pairs = [(self.classifier(f), y) for f, y in zip(features, labels, strict=True)]
+        loss = torch.stack([cross_entropy(z, y) for z, y in pairs]).mean()
+        penalty = torch.stack([self._penalty(z, y) for z, y in pairs]).mean()
+        return self._penalise(loss, penalty, "irm")
+
+    def _penalty(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if len(labels) < 2:
+            return logits.new_zeros(())
+        order = torch.randperm(len(labels), generator=self.generator).to(labels.device)
+        slopes = scale_slopes(logits, labels)[order]
+        return slopes[::2].mean() * slopes[1::2].mean()
+
+
+def scale_slopes(logits: Tensor, labels: Tensor) -> Tensor:
+    """∂ℓ(w·logits, label)/∂w at w = 1 for each example: Σ_k p_k z_k − z_label.  [N]"""
+    expected = (logits.softmax(dim=1) * logits).sum(dim=1)
+    return expected - logits.gather(1, labels.unsqueeze(1)).squeeze(1)
