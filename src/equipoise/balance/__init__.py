@@ -6,7 +6,7 @@ from equipoise.balance.match import match_scores
 from equipoise.balance.match_lazy import LazyMatches
 from equipoise.balance.match_support import common_support
 from equipoise.balance.matches import Matches, MatchSource
-from equipoise.balance.near_ties import keep_near_ties
+from equipoise.balance.near_ties import keep_closest, keep_near_ties
 from equipoise.balance.oracle import match_covariate
 from equipoise.balance.propensity import Propensity, fit_propensity
 from equipoise.balance.sampler import BalancedBatchSampler, WeightedBatchSampler
@@ -27,6 +27,7 @@ __all__ = [
     "effective_sample_size",
     "entropy_weights",
     "fit_propensity",
+    "keep_closest",
     "keep_near_ties",
     "match_covariate",
     "match_scores",
