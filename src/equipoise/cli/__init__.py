@@ -11,21 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise import __version__
-from equipoise.cli import (
-    balance,
-    data,
-    demo,
-    import_sweep,
-    listing,
-    plot,
-    predict,
-    report,
-    reproduce,
-    sweep,
-    table,
-    theory,
-    train,
-)
+from equipoise.cli import balance, data, listing, report, reproduce, sweep, train
 
 app = typer.Typer(
     name="equipoise",
@@ -56,7 +42,7 @@ def _add(command: Callable[..., Any], example: str, *, name: str | None = None) 
     app.command(name, epilog=f"Example: {example}")(command)
 
 
-_add(demo.demo, "equipoise demo --dataset ColoredMNIST --output demo-two-colours")
+_add(listing.demo, "equipoise demo --dataset ColoredMNIST --output demo-two-colours")
 _add(
     balance.balance,
     "equipoise balance patients.csv --label ill --environment hospital --output out",
@@ -66,23 +52,23 @@ _add(
     "equipoise train --dataset ColoredMNIST10 --algorithm CORAL "
     "--sampling balanced --test-environment 2 --seed 0 --output runs/x --quick",
 )
-_add(predict.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
+_add(train.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
 _add(report.report, "equipoise report runs/x --output report.html")
-_add(plot.plot, "equipoise plot love runs/x --output love.pdf")
+_add(report.plot, "equipoise plot love runs/x --output love.pdf")
 _add(listing.list_names, "equipoise list algorithms --json", name="list")
 _add(sweep.sweep, "equipoise sweep sweep.yaml --output runs --workers 2")
 _add(
-    import_sweep.import_sweep,
+    sweep.import_sweep,
     "equipoise import-sweep domainbed/sweep --selection train-domain --output chosen.yaml",
     name="import-sweep",
 )
-_add(table.table, "equipoise table runs/sweep-sweep.json --selection balanced --format markdown")
+_add(sweep.table, "equipoise table runs/sweep-sweep.json --selection balanced --format markdown")
 _add(
     reproduce.reproduce,
     "equipoise reproduce table1 --profile quick --output results --seeds 3 --workers 2",
 )
 app.add_typer(data.app, name="data")
-app.add_typer(theory.app, name="theory")
+app.add_typer(reproduce.theory, name="theory")
 
 
 def main() -> None:

@@ -8,26 +8,29 @@ from typing import Annotated, Any
 import typer
 
 from equipoise.cli.errors import plain_errors, plain_notes
+from equipoise.cli.options import (
+    Choices,
+    Data,
+    DataDir,
+    Device,
+    Environment,
+    Features,
+    ImageSize,
+    Label,
+    Quiet,
+    Seed,
+    collect_options,
+    open_data,
+)
 
 
 @plain_errors
 def balance(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="A folder tree ENVIRONMENT/CLASS/*.jpg, a .csv, .parquet or .npz file, or a name "
-            "of `equipoise list datasets`."
-        ),
-    ],
+    data: Data,
     output: Annotated[Path, typer.Option(help="Directory for the results; a begun one goes on.")],
-    label: Annotated[str | None, typer.Option(help="Column or array of labels.")] = None,
-    environment: Annotated[
-        str | None, typer.Option(help="Column or array of environments.")
-    ] = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns of an example, repeatable or a,b,c; all others if not set."),
-    ] = None,
+    label: Label = None,
+    environment: Environment = None,
+    features: Features = None,
     leave_out: Annotated[
         list[str] | None,
         typer.Option(help="An environment to keep apart for testing; repeatable."),
@@ -43,22 +46,15 @@ def balance(
         float | None, typer.Option(min=0.0, help="Largest distance of a match; any if not set.")
     ] = None,
     metric: Annotated[str, typer.Option(help="kl, l1, l2 or linf.")] = "kl",
-    choices: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Any other parameter of CausalBalancer, name=value."),
-    ] = None,
+    choices: Choices = None,
     steps: Annotated[int, typer.Option(min=1, help="Steps of learning Z, at most.")] = 600,
-    image_size: Annotated[
-        int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the model and every draw.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
+    image_size: ImageSize = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
     n_jobs: Annotated[int, typer.Option(help="Threads for matching; -1 takes all.")] = -1,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where the data of a named dataset are.")
-    ] = None,
+    data_dir: DataDir = None,
     report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Balance your own data: find what is spurious, match, write what to train with.
 
@@ -86,11 +82,11 @@ def balance(
     from equipoise.algorithms import choose_device
     from equipoise.balance_job import balance_dataset
     from equipoise.benchmark.parsing import parse_value
-    from equipoise.cli.data import collect_options, open_data
     from equipoise.diagnosis import summarise_balance
 
-    columns = [name for value in features or [] for name in value.split(",")]
-    options = collect_options(image_size, None, label, environment, columns, None)
+    options = collect_options(
+        image_size=image_size, label=label, environment=environment, features=features
+    )
     chosen = _parse_parameters(choices or [])
     with plain_notes(balance):
         dataset = open_data(data, data_dir, options, verbose=not quiet)

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from equipoise.cli.errors import plain_errors
+from equipoise.cli.options import (
+    Data,
+    DataDir,
+    Device,
+    Environment,
+    Features,
+    ImageSize,
+    Json,
+    Label,
+    OnBroken,
+    Quiet,
+    collect_options,
+    open_data,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from equipoise.data import EnvironmentDataset, FolderReport
@@ -22,31 +38,10 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        help="A folder tree ENVIRONMENT/CLASS/*.jpg, a .csv, .parquet or .npz file, or a name of "
-        "`equipoise list datasets`."
-    ),
-]
 Output = Annotated[Path, typer.Option(help="Directory of the new dataset.")]
-ImageSize = Annotated[
-    int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
-]
-OnBroken = Annotated[
-    str | None, typer.Option(help="Images that cannot be read: raise (if not set) or skip.")
-]
-Label = Annotated[str | None, typer.Option(help="Column or array of labels.")]
-Environment = Annotated[str | None, typer.Option(help="Column or array of environments.")]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option("--features", "--column", help="A column of features; repeatable."),
-]
-DataDir = Annotated[Path | None, typer.Option(help="Where the data of a named dataset are.")]
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Threads; one for each processor if not set.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
 
 
 @app.command(epilog="Example: equipoise data check data/PACS --dataset PACS")
@@ -67,6 +62,7 @@ def check(
     output: Annotated[Path | None, typer.Option(help="JSON file for all that was found.")] = None,
     show: Annotated[int, typer.Option(min=0, help="Problems of each kind to print.")] = 10,
     n_jobs: Jobs = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Say what is missing, empty, misplaced, unreadable or duplicated; exit code 1 if anything."""
@@ -78,17 +74,20 @@ def check(
     )
     if output is not None:
         write_json(output, report.to_json())
-    if not quiet:
+    if as_json:
+        print_json(report.to_json())
+    elif not quiet:
         _print_report(report, show)
     if report.problems:
         raise typer.Exit(1)
 
 
 @app.command(
-    epilog="Example: equipoise data features photos --backbone timm/resnet50 --output features"
+    "features",
+    epilog="Example: equipoise data features photos --backbone timm/resnet50 --output features",
 )
 @plain_errors
-def features(
+def compute(
     data: Data,
     backbone: Annotated[str, typer.Option(help="timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME.")],
     output: Output,
@@ -96,10 +95,10 @@ def features(
     on_broken: OnBroken = None,
     label: Label = None,
     environment: Environment = None,
-    columns: Columns = None,
+    features: Features = None,
     data_dir: DataDir = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples at a time.")] = 64,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
+    device: Device = "cpu",
     n_jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
@@ -117,7 +116,14 @@ def features(
     check_output(output)
     check_dataset(data, data_dir=data_dir)
     network = load_backbone(backbone)
-    options = collect_options(image_size, on_broken, label, environment, columns, n_jobs)
+    options = collect_options(
+        image_size=image_size,
+        on_broken=on_broken,
+        label=label,
+        environment=environment,
+        features=features,
+        n_jobs=n_jobs,
+    )
     dataset = open_data(data, data_dir, options, verbose=not quiet)
     computed = compute_features(
         dataset, network, batch_size=batch_size, device=choose_device(device), verbose=not quiet
@@ -140,7 +146,7 @@ def pack(
     on_broken: OnBroken = None,
     label: Label = None,
     environment: Environment = None,
-    columns: Columns = None,
+    features: Features = None,
     data_dir: DataDir = None,
     n_jobs: Jobs = None,
     quiet: Quiet = False,
@@ -149,49 +155,18 @@ def pack(
     from equipoise.data import check_output, save_dataset
 
     check_output(output)
-    options = collect_options(image_size, on_broken, label, environment, columns, n_jobs)
+    options = collect_options(
+        image_size=image_size,
+        on_broken=on_broken,
+        label=label,
+        environment=environment,
+        features=features,
+        n_jobs=n_jobs,
+    )
     dataset = open_data(data, data_dir, options, verbose=not quiet)
     saved = save_dataset(dataset, output, made_from={"data": data}, verbose=not quiet)
     if not quiet:
         typer.echo(f"{output}: {_describe(saved)}")
-
-
-def collect_options(
-    image_size: int | None,
-    on_broken: str | None,
-    label: str | None,
-    environment: str | None,
-    columns: list[str] | None,
-    n_jobs: int | None,
-) -> dict[str, Any]:
-    """What was given, by the names that `open_dataset` knows."""
-    given = {
-        "image_size": image_size,
-        "on_broken": on_broken,
-        "label": label,
-        "environment": environment,
-        "features": columns or None,
-        "n_jobs": n_jobs,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def open_data(
-    data: str, data_dir: Path | None, options: dict[str, Any], *, verbose: bool
-) -> EnvironmentDataset:
-    """A path with all options; a named set of images with those of images; others as they are."""
-    from equipoise.data import check_dataset, get_dataset
-    from equipoise.data.published import list_image_benchmarks
-
-    if check_dataset(data, data_dir=data_dir) is not None:
-        return get_dataset(data, data_dir=data_dir, verbose=verbose, **options)
-    of_images = {"image_size", "on_broken", "n_jobs"} if data in list_image_benchmarks() else set()
-    for name in options:
-        if name not in of_images:
-            raise ValueError(f"{name} is no option of the dataset {data}: leave it out")
-    if of_images:
-        options["verbose"] = verbose
-    return get_dataset(data, data_dir=data_dir, **options)
 
 
 def _describe(dataset: EnvironmentDataset) -> str:
@@ -207,12 +182,12 @@ def _print_report(report: FolderReport, show: int) -> None:
     few = len(report.label_names) <= MOST_COLUMNS
     names = report.label_names if few else ()
     known = f", checked as {report.dataset}" if report.dataset else ""
-    table = Table(title=f"{report.root}{known}")
+    table = Table(title=escape(f"{report.root}{known}"))
     table.add_column("environment", no_wrap=True)
     for name in (*names, "images"):
-        table.add_column(name, justify="right")
+        table.add_column(escape(name), justify="right")
     for name, row in zip(report.environment_names, report.counts, strict=True):
-        table.add_row(name, *(str(n) for n in (row if few else ())), f"{sum(row):,}")
+        table.add_row(escape(name), *(str(n) for n in (row if few else ())), f"{sum(row):,}")
     console.print(table)
     if not few:
         console.print(f"{len(report.label_names)} classes")

@@ -56,7 +56,10 @@ def list_options(command: Callable[..., Any]) -> dict[str, str]:
     for name, hint in get_type_hints(command, include_extras=True).items():
         for about in getattr(hint, "__metadata__", ()):
             if isinstance(about, OptionInfo):
-                flags = about.param_decls or (f"--{name.replace('_', '-')}",)
+                # Inside Annotated the first flag stands where a default would.
+                given = (about.default, *(about.param_decls or ()))
+                flags = [flag for flag in given if isinstance(flag, str)]
+                flags = flags or [f"--{name.replace('_', '-')}"]
                 found |= {flag.strip("-").replace("-", "_"): flags[0] for flag in flags}
                 found[name] = flags[0]
     return found

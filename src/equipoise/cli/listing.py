@@ -1,16 +1,18 @@
-"""`equipoise list`."""
+"""`equipoise list` and `equipoise demo`: what there is, and a first look at it."""
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from equipoise.cli.errors import plain_errors
+from equipoise.cli.options import DataDir, Device, Json, Seed, print_json
 
 METRIC_MEANINGS = {
     "kl": "Kullback-Leibler divergence of the anchor's score from the candidate's",
@@ -30,16 +32,16 @@ class Kind(StrEnum):
 @plain_errors
 def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List what can be named in other commands, with a line on each."""
     names = _names_of(kind)
     if as_json:
-        typer.echo(json.dumps(names, indent=2))
+        print_json(names)
         return
     table = Table("name", "what it is", title=kind.value)
     for name, meaning in names.items():
-        table.add_row(name, meaning)
+        table.add_row(escape(name), escape(meaning))
     Console().print(table)
 
 
@@ -62,3 +64,31 @@ def _names_of(kind: Kind) -> dict[str, str]:
 
 def _first_line(thing: object) -> str:
     return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+@plain_errors
+def demo(
+    dataset: Annotated[str, typer.Option(help="What to run it on.")] = "ColoredMNIST10",
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Training steps of each run; the recipe's if not set.")
+    ] = None,
+    seed: Seed = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the steps.")] = False,
+    output: Annotated[Path, typer.Option(help="Directory for pictures and results.json.")] = Path(
+        "demo"
+    ),
+    data_dir: DataDir = None,
+    device: Device = "cpu",
+) -> None:
+    """Watch balancing work: learn Z, match, train with random and with balanced batches."""
+    from equipoise.demo import run_demo
+
+    run_demo(
+        output,
+        dataset=dataset,
+        steps=steps,
+        seed=seed,
+        quick=quick,
+        data_dir=data_dir,
+        device=device,
+    )

@@ -1,7 +1,9 @@
-"""`equipoise sweep`."""
+"""`equipoise sweep`, `equipoise table` and `equipoise import-sweep`: many runs and their tables."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +11,7 @@ import typer
 from rich.console import Console
 
 from equipoise.cli.errors import plain_errors
+from equipoise.cli.options import DataDir, Device, Json, Quiet, print_json
 
 if TYPE_CHECKING:
     from equipoise.benchmark.sweep import Workers
@@ -30,10 +33,10 @@ def sweep(
     ] = None,
     cpus_per_run: Annotated[float, typer.Option(help="Set aside by Ray.")] = 1.0,
     gpus_per_run: Annotated[float, typer.Option(help="Set aside by Ray.")] = 0.0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data files are.")] = None,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, train none.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Carry out every run of a sweep; stopped anywhere, the same command goes on."""
     from equipoise.benchmark.sweep import run_sweep
@@ -63,6 +66,7 @@ def sweep(
         console.print(
             f"{len(result.results)} of {len(runs)} runs are finished in {output}; "
             f"equipoise table {manifest} tabulates them",
+            markup=False,
             highlight=False,
         )
     if result.errors:
@@ -70,6 +74,7 @@ def sweep(
             f"{len(result.errors)} failed; each says why in its error.json. The same command "
             "tries them again",
             style="red",
+            markup=False,
             highlight=False,
         )
         raise typer.Exit(1)
@@ -86,3 +91,126 @@ def _choose_workers(
             raise ValueError("--ray-address is of a Ray cluster: give --ray as well")
         return InlineWorker() if n_workers == 0 else LocalWorkers(n_workers or 1)
     return RayWorkers(cpus_per_run=cpus, gpus_per_run=gpus, address=address, n_workers=n_workers)
+
+
+class Format(StrEnum):
+    terminal = "terminal"
+    markdown = "markdown"
+    latex = "latex"
+    csv = "csv"
+    json = "json"
+
+
+class Spread(StrEnum):
+    deviation = "deviation"
+    error = "error"
+
+
+@plain_errors
+def table(
+    runs: Annotated[
+        Path, typer.Argument(help="Directory of runs, or the sweep-….json that a sweep left there.")
+    ],
+    selection: Annotated[
+        list[str] | None,
+        typer.Option(help="A rule of `equipoise list selections`; repeatable; all if not set."),
+    ] = None,
+    spread: Annotated[
+        Spread, typer.Option(help="Standard deviation over seeds, or error of the mean.")
+    ] = Spread.deviation,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting that tells rows apart, e.g. degree_of_balancing; repeatable."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only runs with this setting, name=value; repeatable."),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.terminal,
+    output: Annotated[
+        Path | None, typer.Option(help="A file: .md, .tex or .csv; printed if not set.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tabulate finished runs: mean ± spread over seeds, by selection rule, beside the paper's."""
+    from equipoise.benchmark.collect_runs import collect_runs
+    from equipoise.benchmark.selected_runs import select_runs
+    from equipoise.benchmark.selection import RULES
+    from equipoise.benchmark.sweep_table import make_tables
+    from equipoise.benchmark.table_files import FORMATS, write_tables
+
+    found = collect_runs(runs, where=where or ())
+    selected = select_runs(found, selection or list(RULES), by=by or ())
+    if not selected:
+        raise ValueError(
+            f"none of the rules {', '.join(selection or RULES)} can choose among the runs in "
+            f"{runs}: leave-one-domain-out needs a sweep with leave_one_domain_out: true, "
+            "balanced needs runs with a balancer"
+        )
+    tables = make_tables(selected, spread=spread.value)
+    if output is not None:
+        write_tables(tables, output)
+    if as_json or format is Format.json:
+        print_json([asdict(each) for each in tables])
+    elif output is not None:
+        return
+    elif format is Format.terminal:
+        for each in tables:
+            Console().print(each.to_rich())
+    else:
+        typer.echo(FORMATS[format.value](tables), nl=False)
+
+
+@plain_errors
+def import_sweep(
+    directory: Annotated[Path, typer.Argument(help="A DomainBed sweep: a folder for each run.")],
+    selection: Annotated[
+        str, typer.Option(help="train-domain, leave-one-domain-out or test-domain.")
+    ] = "train-domain",
+    output: Annotated[
+        Path | None, typer.Option(help="Sweep file with the chosen hyperparameters, .yaml.")
+    ] = None,
+    table: Annotated[Path | None, typer.Option(help="The table as .md, .tex or .csv.")] = None,
+    spread: Annotated[
+        Spread, typer.Option(help="Standard deviation over seeds, or error of the mean.")
+    ] = Spread.error,
+    as_json: Json = False,
+) -> None:
+    """Read DomainBed's logs: their table, and the chosen hyperparameters as a sweep of ours."""
+    from equipoise.benchmark.chosen_hyperparameters import write_chosen
+    from equipoise.benchmark.domainbed_logs import read_domainbed
+    from equipoise.benchmark.selected_runs import select_runs
+    from equipoise.benchmark.sweep_table import make_tables
+    from equipoise.benchmark.table_files import write_tables
+    from equipoise.files import write_whole
+
+    selected = select_runs(read_domainbed(directory), [selection])
+    if not selected:
+        raise ValueError(
+            f"the rule {selection!r} cannot choose among the runs in {directory}: balanced needs "
+            "a balancer, which DomainBed has not, and leave-one-domain-out runs with every pair "
+            "of environments left out"
+        )
+    tables = make_tables(selected, spread=spread.value)
+    if as_json:
+        print_json([asdict(each) for each in tables])
+    else:
+        for each in tables:
+            Console().print(each.to_rich())
+    if table is not None:
+        write_tables(tables, table)
+    if output is None:
+        return
+    chosen = write_chosen(selected)
+    with write_whole(output) as temporary:
+        temporary.write_text(chosen.text)
+    console = Console(stderr=True)
+    if chosen.left_out:
+        console.print(
+            f"without a counterpart here: {', '.join(chosen.left_out)}",
+            markup=False,
+            highlight=False,
+        )
+    console.print(
+        f"equipoise sweep {output} trains with what was chosen", markup=False, highlight=False
+    )

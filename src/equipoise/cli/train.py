@@ -1,17 +1,20 @@
-"""`equipoise train`."""
+"""`equipoise train` and `equipoise predict`: one run, and what it predicts."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from equipoise.cli.errors import plain_errors
+from equipoise.cli.options import Choices, DataDir, Device, Json, Quiet, print_json
 
 if TYPE_CHECKING:
     from equipoise.benchmark import RunResult
@@ -40,10 +43,7 @@ def train(
         str | None, typer.Option(help="The recipe: domainbed (if not set) or quick.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short for --profile quick.")] = False,
-    choices: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A hyperparameter or setting, name=value; repeatable."),
-    ] = None,
+    choices: Choices = None,
     steps: Annotated[int | None, typer.Option(help="Updates in all.")] = None,
     checkpoint_every: Annotated[int | None, typer.Option(help="Updates per evaluation.")] = None,
     featurizer: Annotated[
@@ -54,13 +54,14 @@ def train(
         list[str] | None, typer.Option(help="Keep the best by this rule; repeatable.")
     ] = None,
     precision: Annotated[str | None, typer.Option(help="float32 or bf16.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")] = "cpu",
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data files are.")] = None,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
     num_workers: Annotated[
         int, typer.Option(min=0, help="Processes that fetch examples ahead.")
     ] = 0,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train one model; interrupted anywhere, the same command goes on."""
     from equipoise.benchmark import train_run
@@ -107,13 +108,17 @@ def train(
             f"{dataset} does not say which of its columns are what: save it once with `equipoise "
             f"data pack {dataset} --label … --environment … --output DIR`, then give --dataset DIR"
         ) from error
-    if not quiet and os.environ.get("RANK", "0") == "0":
+    if os.environ.get("RANK", "0") != "0":
+        return
+    if as_json:
+        print_json({name: asdict(record) for name, record in result.selected.items()})
+    elif not quiet:
         _print_result(result, output)
 
 
 def _print_result(result: RunResult, output: Path) -> None:
     table = Table(
-        "selection", "step", "held-out", "balanced", "test environment", title=str(output)
+        "selection", "step", "held-out", "balanced", "test environment", title=escape(str(output))
     )
     for name, record in result.selected.items():
         accuracies = (
@@ -124,3 +129,54 @@ def _print_result(result: RunResult, output: Path) -> None:
         cells = ["–" if accuracy is None else f"{accuracy:.1%}" for accuracy in accuracies]
         table.add_row(name, str(record.step), *cells)
     Console().print(table)
+
+
+@plain_errors
+def predict(
+    run: Annotated[Path, typer.Argument(help="Directory of a trained run.")],
+    examples: Annotated[
+        Path | None,
+        typer.Option("--input", help=".npy, .npz, .csv or .parquet, or a folder of .npy files."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Which array of an .npz.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="A dataset by name, in place of files.")
+    ] = None,
+    environment: Annotated[str | None, typer.Option(help="Only this one of the dataset.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help=".csv, .parquet or .npz; by default CSV is printed.")
+    ] = None,
+    selection: Annotated[
+        str | None, typer.Option(help="Which checkpoint; by default 'balanced' if it was kept.")
+    ] = None,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+    data_seed: Annotated[int, typer.Option(help="Of the dataset.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Predict labels with a trained model."""
+    from equipoise.benchmark import load_run
+    from equipoise.benchmark.predictions import (
+        check_output,
+        predict_table,
+        read_dataset,
+        read_examples,
+        write_predictions,
+    )
+
+    if (examples is None) == (dataset is None):
+        raise ValueError("give either --input or --dataset")
+    if output is not None:
+        check_output(output)
+    trained = load_run(run, selection=selection, device=device)
+    if examples is not None:
+        found = read_examples(examples, key)
+    else:
+        found = read_dataset(str(dataset), environment, data_dir=data_dir, data_seed=data_seed)
+    table = predict_table(trained, found)
+    if output is not None:
+        write_predictions(table, output)
+    if as_json:
+        print_json(table.to_dict("records"))
+    elif output is None:
+        typer.echo(table.to_csv(index=False), nl=False)
