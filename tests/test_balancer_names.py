@@ -7,7 +7,7 @@ import pytest
 from equipoise import CausalBalancer
 from equipoise.data import open_dataset, save_dataset
 from equipoise.files import load_state, save_state
-from equipoise.report.opening import open_target
+from equipoise.report import open_target
 from tests.integration.planted_table import make_planted_table
 
 COLUMNS = {"label": "ill", "environment": "hospital"}

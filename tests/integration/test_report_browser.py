@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from equipoise.report import write_report
-from equipoise.report.opening import open_target
+from equipoise.report import open_target, write_report
 from integration.browser import require_browser
 from report.subjects import HOSTILE, LONG, fit_pictures, fit_table, train_tiny
 

@@ -6,35 +6,13 @@ import torch
 from equipoise.data import Examples
 from equipoise.latent import LatentCovariateModel
 from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
-from equipoise.report.images import channel_colors, tile, to_rgb
+from equipoise.report.images import channel_colors
 
 
 def make_images(n=12, channels=3):
     x = torch.zeros(n, channels, 6, 6)
     x[torch.arange(n), torch.arange(n) % channels] = 1.0
     return Examples(x, np.arange(n) % 4, np.arange(n) % 2)
-
-
-def test_every_channel_has_a_colour_of_its_own():
-    for n_channels in (1, 2, 3, 10, 17):
-        assert len(np.unique(channel_colors(n_channels).round(6), axis=0)) == n_channels
-
-
-def test_a_lit_channel_is_shown_in_its_colour():
-    data = make_images(channels=2)
-    shown = to_rgb(data.fetch(np.array([0, 1])))
-    np.testing.assert_allclose(shown[0, 0, 0], channel_colors(2)[0])
-    np.testing.assert_allclose(shown[1, 0, 0], channel_colors(2)[1])
-
-
-def test_tiles_stand_row_by_row():
-    pictures = np.stack([np.full((2, 2, 3), value) for value in (0.1, 0.2, 0.3)])
-    canvas = tile(pictures, n_columns=2, gap=1)
-    assert canvas.shape == (5, 5, 3)
-    assert canvas[0, 0, 0] == 0.1
-    assert canvas[0, 3, 0] == 0.2
-    assert canvas[3, 0, 0] == 0.3
-    assert canvas[4, 4, 0] == 1.0
 
 
 def test_a_batch_is_drawn_with_a_row_for_each_label():

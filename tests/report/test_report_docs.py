@@ -16,7 +16,7 @@ def test_the_examples_run_in_order():
 
 
 def test_every_plot_is_named():
-    from equipoise.report.plotting import PLOTS
+    from equipoise.report import PLOTS
 
     for name in PLOTS:
         assert f"`{name}`" in PAGE.read_text()

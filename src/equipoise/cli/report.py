@@ -22,7 +22,7 @@ from equipoise.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.report.opening import Target
+    from equipoise.report import Target
 
 TargetPath = Annotated[
     Path, typer.Argument(help="Directory of a run, or a saved balancer or its directory.")
@@ -87,8 +87,8 @@ def report(
 
 
 KINDS = (
-    "love, tables, overlap, gallery, counterfactuals, traversals, reuse or tuning; of a run also "
-    "curves or confusions."
+    "situations, love, tables, overlap, gallery, counterfactuals, traversals, reuse or tuning; "
+    "of a run also curves or confusions."
 )
 
 
@@ -112,9 +112,7 @@ def plot(
 ) -> None:
     """Draw one picture of a run or a balancer, for a paper or a slide."""
     from equipoise.choices import check_choice
-    from equipoise.report import save_figure
-    from equipoise.report.figures.saving import check_format
-    from equipoise.report.plotting import PLOTS, draw_plot
+    from equipoise.report import PLOTS, check_format, draw_plot, save_figure
 
     check_choice("plot", kind, PLOTS)
     check_format(output)
@@ -149,7 +147,7 @@ def open_from_options(
 ) -> Target:
     """Open the target with what the options say of its data."""
     from equipoise.algorithms import choose_device
-    from equipoise.report.opening import open_target
+    from equipoise.report import open_target
 
     options = collect_options(
         image_size=image_size, label=label, environment=environment, features=features

@@ -11,7 +11,7 @@ from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.pivot import pivot_runs, sort_runs
 from equipoise.exhibits.request import ExhibitRequest, tell_failures
 from equipoise.exhibits.table1 import CEILING, RULES, TEST_ENVIRONMENT, as_record
-from equipoise.report.exhibit_lines import draw_curves
+from equipoise.report import draw_curves
 
 DEGREES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 MATCHES = (1, 2, 4, 6, 9)

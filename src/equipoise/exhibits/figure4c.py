@@ -16,7 +16,7 @@ from equipoise.exhibits.pivot import pivot_runs
 from equipoise.exhibits.request import ExhibitRequest, tell_failures
 from equipoise.exhibits.table1 import CEILING, SAMPLINGS, TEST_ENVIRONMENT, as_record
 from equipoise.progress import track
-from equipoise.report.exhibit_lines import draw_curves
+from equipoise.report import draw_curves
 
 TRAINING = (0.1, 0.2)
 POINTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -9,8 +9,7 @@ from equipoise.benchmark.result_table import Cell, ResultTable, Row
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.fitted import FittedBalancer, fit_exhibit
 from equipoise.exhibits.request import ExhibitRequest
-from equipoise.report import draw_counterfactuals
-from equipoise.report.latent_views import decode_counterfactuals
+from equipoise.report import decode_counterfactuals, draw_counterfactuals
 
 SHOWN = 6
 MEASURED = 500

@@ -11,7 +11,7 @@ from equipoise.benchmark.sweep_spec import SweepSpec
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.pivot import find_paper, pivot_runs, sort_runs
 from equipoise.exhibits.request import ExhibitRequest, tell_failures
-from equipoise.report.exhibit_bars import draw_bars
+from equipoise.report import draw_bars
 
 DATASETS = ("ColoredMNIST10", "ColoredMNIST")
 ALGORITHMS = ("ERM", "IRM", "GroupDRO", "CORAL", "CausIRL_CORAL")

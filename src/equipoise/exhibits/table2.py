@@ -14,7 +14,7 @@ from equipoise.exhibits.request import ExhibitRequest, tell_failures
 from equipoise.exhibits.table1 import as_record
 from equipoise.paper import find_accuracy
 from equipoise.paper.accuracies import ALL_DATASETS, AVERAGE
-from equipoise.report.exhibit_lines import draw_categories
+from equipoise.report import draw_categories
 
 DATASETS = (
     *("ColoredMNIST", "RotatedMNIST", "VLCS", "PACS"),

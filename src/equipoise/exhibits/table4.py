@@ -8,7 +8,7 @@ from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.pivot import pivot_runs, sort_runs
 from equipoise.exhibits.request import ExhibitRequest, tell_failures
 from equipoise.exhibits.table1 import CEILING, RULES, TEST_ENVIRONMENT, as_record
-from equipoise.report.exhibit_lines import draw_categories
+from equipoise.report import draw_categories
 
 METRICS = ("l1", "l2", "linf", "kl")
 NAME = "balancer.metric"

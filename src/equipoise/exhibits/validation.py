@@ -14,7 +14,7 @@ from equipoise.benchmark.trials import FinishedRun
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.request import ExhibitRequest, tell_failures
 from equipoise.exhibits.table1 import ALGORITHMS, DATASETS, describe_table1
-from equipoise.report.exhibit_validation import ValidationPoint, draw_validation
+from equipoise.report import ValidationPoint, draw_validation
 
 RULES = ("balanced", "train-domain")
 POOLED = "either"

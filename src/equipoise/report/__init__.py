@@ -1,14 +1,37 @@
-"""Room 6: what a person looks at."""
+"""Room 6: what a person looks at: the page, its sections, and pictures for papers."""
 
-from equipoise.report.figures import draw_batches, draw_counterfactuals, draw_tables, save_figure
-from equipoise.report.run_story import RunStory, tell_run
-from equipoise.report.writing import write_report
+from equipoise.report.balance_sections import make_methods
+from equipoise.report.figures import draw_batches, draw_counterfactuals, draw_tables
+from equipoise.report.latent_views import decode_counterfactuals
+from equipoise.report.page import write_report
+from equipoise.report.paper import check_format, save_figure
+from equipoise.report.results import (
+    ValidationPoint,
+    draw_bars,
+    draw_categories,
+    draw_curves,
+    draw_validation,
+)
+from equipoise.report.run import RunStory, tell_run
+from equipoise.report.targets import PLOTS, Target, draw_plot, open_target
 
 __all__ = [
+    "PLOTS",
     "RunStory",
+    "Target",
+    "ValidationPoint",
+    "check_format",
+    "decode_counterfactuals",
+    "draw_bars",
     "draw_batches",
+    "draw_categories",
     "draw_counterfactuals",
+    "draw_curves",
+    "draw_plot",
     "draw_tables",
+    "draw_validation",
+    "make_methods",
+    "open_target",
     "save_figure",
     "tell_run",
     "write_report",

@@ -1,14 +1,65 @@
-"""Markup that escapes by itself: only what is `Html` already goes into a page as it is."""
+"""Markup that escapes by itself, the colours of the page, and the blocks it is built from."""
 
 from __future__ import annotations
 
 import html
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 _VOID = frozenset({"br", "img", "meta"})
+
+LIGHT: Mapping[str, str] = {
+    "paper": "#fbfaf7",
+    "card": "#ffffff",
+    "ink": "#1d2126",
+    "soft": "#5b636d",
+    "faint": "#8b929b",
+    "rule": "#e4e1d9",
+    "grid": "#eceae4",
+    "before": "#c2701c",
+    "after": "#0b7a75",
+    "third": "#5a4fb0",
+    "good": "#0b7a75",
+    "fair": "#9a6a00",
+    "poor": "#b3372b",
+    "heat": "11 122 117",
+    "heat-before": "194 112 28",
+    "shadow": "0 1px 2px rgb(30 30 20 / .05), 0 6px 24px rgb(30 30 20 / .05)",
+}
+DARK: Mapping[str, str] = {
+    "paper": "#14171b",
+    "card": "#1b1f24",
+    "ink": "#e9e7e2",
+    "soft": "#a7adb5",
+    "faint": "#79818b",
+    "rule": "#2d333a",
+    "grid": "#262b31",
+    "before": "#e39a4f",
+    "after": "#4fc3b8",
+    "third": "#a99ef0",
+    "good": "#4fc3b8",
+    "fair": "#e0b04a",
+    "poor": "#f08273",
+    "heat": "79 195 184",
+    "heat-before": "227 154 79",
+    "shadow": "none",
+}
+
+
+def write_theme() -> str:
+    """The colours as CSS variables: the system's choice, the reader's, and paper when printed."""
+    light, dark = (
+        f"color-scheme:{scheme};" + ";".join(f"--{name}:{value}" for name, value in colors.items())
+        for scheme, colors in (("light", LIGHT), ("dark", DARK))
+    )
+    return (
+        f":root{{{light}}}"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        f"@media screen{{:root[data-theme=light]{{{light}}}:root[data-theme=dark]{{{dark}}}}}"
+    )
 
 
 class Html(str):
@@ -53,12 +104,9 @@ def _write_attribute(key: str, value: Any) -> str:
     name = key.rstrip("_").replace("_", "-")
     if value is True:
         return f" {name}"
-    return f' {name}="{html.escape(_number(value), quote=True)}"'
-
-
-def _number(value: Any) -> str:
-    """Coordinates with two decimals at most: pages stay small."""
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    # Coordinates have two decimals at most: pages stay small.
+    text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return f' {name}="{html.escape(text, quote=True)}"'
 
 
 def embed_json(name: str, content: Any) -> Html:
@@ -82,3 +130,83 @@ def _finite(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return [_finite(value) for value in content]
     return content
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: its address within the page, a title, what is to be seen, the content."""
+
+    name: str
+    title: str
+    lead: str
+    body: Html
+
+    def render(self) -> Html:
+        """The section as markup."""
+        lead = element("p", self.lead, class_="lead")
+        return element("section", element("h2", self.title), lead, self.body, id=self.name)
+
+
+def frame_figure(*content: Any, title: str | None = None) -> Html:
+    """A picture or table in a frame of its own."""
+    heading = None if title is None else element("h3", title)
+    return element("div", heading, *content, class_="figure")
+
+
+def write_note(text: str | None) -> Html | None:
+    """Small print below a figure."""
+    return element("p", text, class_="note") if text else None
+
+
+def list_sentences(sentences: Iterable[str]) -> Html | None:
+    """Sentences with a bullet each; None where there are none."""
+    items = [element("li", sentence) for sentence in sentences]
+    return element("ul", join(items)) if items else None
+
+
+def show_facts(facts: Iterable[tuple[str, Any, str]]) -> Html:
+    """Cards of a few numbers: name, value, and a note below."""
+    cards = [
+        element("div", element("dt", name), element("dd", value, note and element("small", note)))
+        for name, value, note in facts
+    ]
+    return element("dl", join(cards), class_="figures")
+
+
+def offer_choice(panels: Sequence[tuple[str, Html]], *, prefix: str, what: str) -> Html:
+    """Panels of which one is shown, and buttons to choose it; on paper that one is printed."""
+    if len(panels) == 1:
+        return panels[0][1]
+    buttons, shown = [], []
+    for i, (name, content) in enumerate(panels):
+        settings = {
+            "type": "button",
+            "aria_pressed": "true" if i == 0 else "false",
+            "data_panel": f"{prefix}-{i}",
+            "title": name,
+        }
+        buttons.append(element("button", name, **settings))
+        shown.append(element("div", content, id=f"{prefix}-{i}", hidden=i > 0))
+    choice = element("div", join(buttons), class_="choice", role="group", aria_label=what)
+    return join([choice, *shown])
+
+
+def list_numbers(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, n_text: int = 1) -> Html:
+    """A plain table: the first `n_text` columns are text, the others numbers at the right."""
+
+    def kind(place: int) -> str | None:
+        return None if place < n_text else "number"
+
+    head = [element("th", name, scope="col", class_=kind(i)) for i, name in enumerate(columns)]
+    body = [
+        element("tr", join(element("td", cell, class_=kind(i)) for i, cell in enumerate(row)))
+        for row in rows
+    ]
+    top = element("thead", element("tr", join(head)))
+    table = element("table", top, element("tbody", join(body)), class_="plain")
+    return element("div", table, class_="scroll")
+
+
+def fold(summary: str, *content: Any) -> Html:
+    """Content behind a line to click, for who wants the numbers."""
+    return element("details", element("summary", summary), *content)

@@ -49,15 +49,6 @@ class FeatureEffects:
     by_z: Floats
 
 
-def write_offset(offset: float) -> str:
-    """A place on a traversal, with its sign.
-
-    >>> write_offset(-2.5), write_offset(0.0)
-    ('−2.5', '0')
-    """
-    return "0" if abs(offset) < 0.05 else f"{offset:+.1f}".replace("-", "−")
-
-
 @torch.no_grad()
 def decode_counterfactuals(
     model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
@@ -85,7 +76,8 @@ def traverse_latent(
     n_steps: int = 7,
 ) -> Traversals:
     """Move one z at a time around the mean of the examples; those that change most come first."""
-    z, _ = _encode(model, source, examples, labels, environments)
+    x, y, e = _fetch(model, source, examples, labels, environments)
+    z, _ = model.encode(x, y, e)
     centre, spread = z.mean(0), z.std(0)
     label = int(np.bincount(labels).argmax())
     offsets = torch.linspace(-REACH, REACH, n_steps, device=z.device)
@@ -105,7 +97,8 @@ def measure_effects(
     model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
 ) -> FeatureEffects:
     """How far label and each z move the features of a table, at the mean z of the examples."""
-    z, x = _encode(model, source, examples, labels, environments)
+    x, y, e = _fetch(model, source, examples, labels, environments)
+    z, _ = model.encode(x, y, e)
     centre, spread = z.mean(0), z.std(0)
     scale = x.flatten(1).double().std(0).clamp_min(1e-12)
     every = torch.arange(model.settings.n_labels, device=z.device)
@@ -118,13 +111,6 @@ def measure_effects(
         down = model.decode((centre - step).expand(len(every), -1), every)
         by_z.append((up - down).flatten(1).double().mean(0) / scale)
     return FeatureEffects(by_label.T.cpu().numpy(), torch.stack(by_z, dim=1).cpu().numpy())
-
-
-def _encode(
-    model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
-) -> tuple[Tensor, Tensor]:
-    x, y, e = _fetch(model, source, examples, labels, environments)
-    return model.encode(x, y, e)[0], x
 
 
 def _fetch(

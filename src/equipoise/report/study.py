@@ -1,4 +1,4 @@
-"""A fitted balancer and its data, named as the user names them: what a report is about."""
+"""What a report is about: a fitted balancer, its examples by name, and the anchors to show."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from equipoise.balance import Matches
 from equipoise.balancer import CausalBalancer, Examined
 from equipoise.data import Source
 from equipoise.diagnosis import BalanceDiagnostics
+from equipoise.latent import LatentCovariateModel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,24 +23,40 @@ Floats = NDArray[np.float64]
 class Study:
     """What the sections of a report look at.
 
-    `source` gives the examples, or is None where they are not at hand; `labels` and
-    `environments` are their codes, `log_scores` [N, m] and `matches` what was made of them.
+    Attributes
+    ----------
+    source : Source or None
+        The examples; None where they are not at hand.
+    labels, environments : array of int, shape [N]
+        Their codes.
+    log_scores : array, shape [N, m]
+    texts : sequence of str or None
+        What is shown of each example in place of its features.
     """
 
     balancer: CausalBalancer
+    diagnostics: BalanceDiagnostics
     source: Source | None
     labels: Ints
     environments: Ints
     log_scores: Floats
     matches: Matches
-    label_names: tuple[str, ...]
-    environment_names: tuple[str, ...]
     feature_names: tuple[str, ...]
+    input_shape: tuple[int, ...]
+    texts: Sequence[str] | None = None
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one example."""
-        return self.balancer.latent_model_.settings.input_shape
+    def label_names(self) -> tuple[str, ...]:
+        return self.diagnostics.label_names
+
+    @property
+    def environment_names(self) -> tuple[str, ...]:
+        return self.diagnostics.environment_names
+
+    @property
+    def model(self) -> LatentCovariateModel | None:
+        """The model of Z, where one was fitted."""
+        return getattr(self.balancer, "latent_model_", None)
 
     @property
     def examples(self) -> Source:
@@ -66,29 +83,124 @@ def make_study(
     diagnostics: BalanceDiagnostics,
     *,
     feature_names: Sequence[str] | None = None,
+    texts: Sequence[str] | None = None,
 ) -> Study:
     """A balancer with the examples that were examined, and the names their diagnosis has."""
+    model = getattr(balancer, "latent_model_", None)
+    shape: tuple[int, ...] = ()
+    if model is not None:
+        shape = tuple(model.settings.input_shape)
+    elif found.source is not None:
+        shape = tuple(found.source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
+    if texts is not None and len(texts) != len(found.labels):
+        raise ValueError(
+            f"texts has {len(texts)} entries, but there are {len(found.labels)} examples: give "
+            "one text for each, in the same order"
+        )
     return Study(
         balancer,
+        diagnostics,
         found.source,
         found.labels,
         found.environments,
         found.log_scores,
         found.matches,
-        diagnostics.label_names,
-        diagnostics.environment_names,
-        _name_features(balancer, feature_names or found.feature_names),
+        _name_features(shape, feature_names or found.feature_names),
+        shape,
+        texts,
     )
 
 
-def _name_features(balancer: CausalBalancer, names: Sequence[str] | None) -> tuple[str, ...]:
+def _name_features(shape: tuple[int, ...], names: Sequence[str] | None) -> tuple[str, ...]:
     """What the columns of a table are called, by number where nobody says."""
-    n_features = math.prod(balancer.latent_model_.settings.input_shape)
+    n_features = math.prod(shape)
     if names is None:
         return tuple(f"feature {i + 1}" for i in range(n_features))
-    if len(names) != n_features:
+    if shape and len(names) != n_features:
         raise ValueError(
             f"feature_names has {len(names)} names, but an example has {n_features} features: "
             "give one name for each"
         )
     return tuple(str(name) for name in names)
+
+
+@dataclass(frozen=True)
+class ShownMatch:
+    """A match of an anchor: its row, its label code, the distance of the scores."""
+
+    example: int
+    label: int
+    distance: float
+
+
+@dataclass(frozen=True)
+class ShownAnchor:
+    """An anchor and, nearest labels first, its nearest matches.
+
+    `n_near` counts, for each label shown, the matches a batch draws from.
+    """
+
+    example: int
+    matches: tuple[ShownMatch, ...]
+    n_near: dict[int, int]
+
+
+def choose_anchors(
+    labels: Ints, environments: Ints, n_anchors: int, generator: np.random.Generator
+) -> Ints:
+    """Rows drawn at random, as evenly from all (label, environment) pairs as they allow.
+
+    Where there are more pairs than room, every label comes once before any comes twice.
+
+    >>> y, e = np.array([0, 0, 0, 1]), np.zeros(4, dtype=int)
+    >>> np.unique(y[choose_anchors(y, e, 2, np.random.default_rng(0))])
+    array([0, 1])
+    """
+    shuffled = generator.permutation(len(labels))
+    y, e = labels[shuffled], environments[shuffled]
+    n_environments = int(environments.max(initial=0)) + 1
+    turn = (e - y) % n_environments  # each label begins with another environment
+    round_ = _count_before(y * n_environments + e)
+    first = np.flatnonzero(round_ == 0)
+    first = first[np.argsort(turn[first], kind="stable")]
+    place = np.zeros((int(labels.max(initial=0)) + 1, n_environments), dtype=np.int64)
+    place[y[first], e[first]] = _count_before(y[first])  # of the pair among its label's pairs
+    taken = shuffled[np.lexsort((y, place[y, e], round_))][:n_anchors]
+    return np.asarray(taken[np.lexsort((environments[taken], labels[taken]))], dtype=np.int64)
+
+
+def _count_before(codes: Ints) -> Ints:
+    """How often each code [N] has come before, reading from the start."""
+    order = np.argsort(codes, kind="stable")
+    _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    before = np.empty(len(codes), dtype=np.int64)
+    before[order] = np.arange(len(codes)) - np.repeat(starts, counts)
+    return before
+
+
+def find_farthest(matches: Matches, n_anchors: int) -> Ints:
+    """Anchors whose nearest match of some label is the farthest: where matching is weakest."""
+    nearest = matches.distances[:, :, 0]
+    worst = np.where(np.isfinite(nearest), nearest, -1.0).max(axis=1)
+    order = np.argsort(-worst, kind="stable")[:n_anchors]
+    return np.asarray(order[worst[order] > 0], dtype=np.int64)
+
+
+def show_anchors(
+    matches: Matches, anchors: Ints, *, n_labels: int = 12, per_label: int = 3
+) -> tuple[ShownAnchor, ...]:
+    """Each anchor with `per_label` matches of up to `n_labels` labels, nearest first."""
+    shown = []
+    for anchor in anchors.tolist():
+        indices, distances = matches.indices[anchor], matches.distances[anchor]  # [m, k]
+        found = np.flatnonzero(indices[:, 0] >= 0)
+        nearest = found[np.argsort(distances[found, 0], kind="stable")][:n_labels]
+        listed = tuple(
+            ShownMatch(int(indices[label, place]), int(label), float(distances[label, place]))
+            for label in nearest
+            for place in range(min(per_label, indices.shape[1]))
+            if indices[label, place] >= 0
+        )
+        n_near = {int(label): int((indices[label] >= 0).sum()) for label in nearest}
+        shown.append(ShownAnchor(anchor, listed, n_near))
+    return tuple(shown)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from equipoise.files import write_json, write_whole
-from equipoise.report.figures import save_figure
+from equipoise.report import save_figure
 
 NOT_AS_PROMISED = "Not as promised. "
 

@@ -88,6 +88,18 @@
         make("small", { textContent: "score: " + tellScore(example) }),
         drawScore(example)));
 
+  const drawTexts = (anchor) => {
+    const list = make("ul", { className: "matches" });
+    for (const [i, code, distance] of anchor.m) {
+      const example = gallery.examples[i];
+      list.append(make("li", {},
+        make("div", { className: "name", title: "example " + i + ", score: " + tellScore(example) },
+          make("span", { textContent: label(code) }), make("small", { textContent: number(distance) })),
+        make("blockquote", { textContent: example.t })));
+    }
+    return list;
+  };
+
   const drawPictures = (anchor) => {
     const list = make("ul", { className: "matches" });
     const byLabel = new Map();
@@ -143,7 +155,9 @@
     const anchor = gallery.anchors[Number(button.dataset.anchor)];
     const example = gallery.examples[anchor.i];
     const parts = [drawHead(anchor, example)];
+    if (example.t !== undefined) parts.push(make("blockquote", { textContent: example.t }));
     if (!anchor.m.length) parts.push(make("p", { className: "note", textContent: "This anchor has no match." }));
+    else if (example.t !== undefined) parts.push(drawTexts(anchor));
     else if (gallery.features) parts.push(drawValues(anchor, example));
     else parts.push(drawPictures(anchor));
     detail.replaceChildren(...parts);

@@ -77,7 +77,7 @@ def test_features_of_a_table_are_shown_by_name_and_value(table_page):
 
 def test_the_strength_of_z_is_shown_for_each_environment(picture_page):
     strength = fit_pictures().diagnose().strength
-    section = picture_page.split("How strongly Z goes with the label")[1].split("</table>")[0]
+    section = picture_page.split("How well Z predicts the label")[1].split("</table>")[0]
     assert strength["environment"].tolist() == ["day", "night"]
     for place in strength["environment"]:
         assert f"<td>{place}</td>" in section
@@ -100,9 +100,9 @@ def test_an_automatic_choice_of_latent_size_is_shown_with_its_reason(tmp_path, t
     assert "How its size was chosen" not in table_page  # which was given no "auto"
 
 
-def test_the_page_tells_what_each_label_tells_by_itself(table_page):
+def test_the_page_tells_how_many_labels_are_identified_alone(table_page):
     # Two environments tell one direction within a label; the paper's n has four.
-    card = table_page.split("labels told by their own environments")[1].split("</div>")[0]
+    card = table_page.split("labels identified by their own environments")[1].split("</div>")[0]
     assert "<dd>0<small>of 3; 5 environments needed, at most 2 seen</small>" in card
 
 

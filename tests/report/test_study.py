@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.balance import match_scores
-from equipoise.report.anchors import choose_anchors, find_farthest, show_anchors
+from equipoise.report.study import choose_anchors, find_farthest, show_anchors
 from report.subjects import fit_table
 
 

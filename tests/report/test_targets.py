@@ -6,7 +6,7 @@ import pytest
 
 from equipoise.balancer import CausalBalancer
 from equipoise.data import Examples, open_dataset
-from equipoise.report.opening import open_target
+from equipoise.report import open_target
 from report.subjects import fit_pictures, make_pictures, make_table
 
 

@@ -12,9 +12,8 @@ from benchmark.tiny import make_settings as make_tiny_settings
 from equipoise.benchmark import RunSettings, make_settings, split_for_run, train
 from equipoise.benchmark.parsing import parse_choices
 from equipoise.benchmark.run_directory import RunDescription, RunDirectory
-from equipoise.report import tell_run, write_report
-from equipoise.report.opening import open_target
-from equipoise.report.repeat_command import write_command
+from equipoise.report import open_target, tell_run, write_report
+from equipoise.report.run import write_command
 from report.subjects import train_tiny
 
 

@@ -1,0 +1,341 @@
+"""A run as a report tells it: records, choices, confusions, and the command to repeat it."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.algorithms import Featurizer
+from equipoise.balancer import CausalBalancer
+from equipoise.benchmark import (
+    RECIPES,
+    SELECTIONS,
+    Record,
+    RunData,
+    RunSettings,
+    TrainedRun,
+    load_run,
+    make_settings,
+)
+from equipoise.benchmark.run import OWN_FEATURIZER
+from equipoise.benchmark.run_directory import RunDescription, RunDirectory
+from equipoise.benchmark.trained_run import PREFERRED
+from equipoise.report.figures import plot_curves
+from equipoise.report.html import (
+    Html,
+    Section,
+    element,
+    frame_figure,
+    join,
+    list_numbers,
+    show_facts,
+)
+from equipoise.report.pictures import Heat, Mark, Panel, Points, make_axis, write_share
+from equipoise.report.svg import render_heat, render_panel
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_LABELS = 20
+_OPTIONS = ("dataset", "algorithm", "sampling", "test_environment", "seed", "data_seed")
+_APART = (*_OPTIONS, "featurizer", "hyperparameters", "balancer")
+
+# Name on the page, colour, and what it shows of a record.
+CURVES: tuple[tuple[str, str, Callable[[Record], float | None]], ...] = (
+    ("train-domain validation", "before", lambda record: record.validation_accuracy),
+    ("balanced validation", "after", lambda record: record.balanced_validation_accuracy),
+    ("out of domain", "third", lambda record: record.ood_accuracy),
+)
+SELECTION_KINDS = {"train-domain": "before", "balanced": "after"}
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Shares of predicted labels (columns) among the examples of each label (rows)."""
+
+    title: str
+    shares: Floats  # [m, m]; a row without examples is not a number
+    accuracy: float
+    n_examples: int
+
+
+@dataclass(frozen=True)
+class RunStory:
+    """What a run did; `confusions` are those of the checkpoint that `selection` chose."""
+
+    name: str
+    description: RunDescription
+    records: tuple[Record, ...]
+    selected: dict[str, Record]
+    selection: str | None
+    confusions: tuple[Confusion, ...]
+    command: str
+
+    @property
+    def settings(self) -> RunSettings:
+        """What defines the run."""
+        return self.description.settings
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last step has been reached."""
+        return bool(self.records) and self.records[-1].step == self.settings.steps
+
+
+def tell_run(
+    path: str | Path,
+    data: RunData | None = None,
+    *,
+    balancer: CausalBalancer | None = None,
+    featurizer: Featurizer | None = None,
+    device: str = "cpu",
+) -> RunStory:
+    """Read a run's directory; with its data at hand, also predict them for the confusions.
+
+    `balancer` weighs the held-out examples as balanced validation does.
+    """
+    directory = RunDirectory(path)
+    description = directory.describe()
+    records = tuple(directory.load_records())
+    if not records:
+        raise ValueError(
+            f"{path} has no records yet: let the run reach its first checkpoint, "
+            f"step {description.settings.checkpoint_every}"
+        )
+    names = directory.kept_selections()
+    own = description.settings.featurizer == OWN_FEATURIZER
+    selection: str | None = None
+    confusions: tuple[Confusion, ...] = ()
+    if data is not None and names and not (own and featurizer is None):
+        trained = load_run(path, device=device, featurizer=featurizer)
+        selection = trained.selection
+        confusions = tuple(_confuse(trained, data, balancer))
+    return RunStory(
+        Path(path).resolve().name,
+        description,
+        records,
+        {name: SELECTIONS[name]().select(records) for name in names},
+        selection,
+        confusions,
+        write_command(description.settings, description.input_shape, str(path)),
+    )
+
+
+def _confuse(
+    trained: TrainedRun, data: RunData, balancer: CausalBalancer | None
+) -> list[Confusion]:
+    """Held out of the training environments, the same under balanced weights, out of domain."""
+    n_labels = len(trained.label_names)
+    parts = [data.held_out_parts[e] for e in data.training_environments]
+    # An environment at a time: some algorithms look at the batch that they predict.
+    rows = np.concatenate(parts)
+    found = np.concatenate([trained.predict(data.dataset.subset(part)) for part in parts])
+    labels = data.dataset.labels[rows]
+    shown = [_count("held out, training environments", labels, found, None, n_labels)]
+    if balancer is not None:
+        weights = _weigh(data, balancer, rows)
+        shown.append(_count("the same, balanced weights", labels, found, weights, n_labels))
+    if data.test_environment is not None:
+        rows = data.train_parts[data.test_environment]
+        found = trained.predict(data.dataset.subset(rows))
+        title = f"out of domain, {data.dataset.environment_names[data.test_environment]}"
+        shown.append(_count(title, data.dataset.labels[rows], found, None, n_labels))
+    return shown
+
+
+def _weigh(data: RunData, balancer: CausalBalancer, rows: Ints) -> Floats:
+    """Balanced weights; an example of a label that the balancer never saw weighs nothing."""
+    weights = np.zeros(len(rows))
+    known = np.flatnonzero(np.isin(data.dataset.labels[rows], balancer.classes_))
+    weights[known] = balancer.balanced_weights(data.dataset.subset(rows[known]))
+    return weights
+
+
+def _count(
+    title: str, labels: Ints, found: Ints, weights: Floats | None, n_labels: int
+) -> Confusion:
+    weights = np.ones(len(labels)) if weights is None else weights
+    table = np.bincount(labels * n_labels + found, weights, minlength=n_labels**2)
+    table = table.reshape(n_labels, n_labels)
+    total = table.sum(axis=1, keepdims=True)
+    shares = np.divide(table, total, out=np.full_like(table, np.nan), where=total > 0)
+    accuracy = float(np.trace(table) / max(table.sum(), 1e-300))
+    return Confusion(title, shares, accuracy, len(labels))
+
+
+# --- the command that trains it again ---------------------------------------------------------
+
+
+def write_command(settings: RunSettings, input_shape: Sequence[int], output: str) -> str:
+    """`equipoise train …` that gives these very settings, by the recipe that is nearest.
+
+    >>> settings = make_settings("quick", dataset="ColoredMNIST", algorithm="ERM", seed=3,
+    ...                          test_environment="0.9", steps=200)
+    >>> print(write_command(settings, (2, 28, 28), "runs/x"))
+    equipoise train --dataset ColoredMNIST --algorithm ERM --sampling balanced \
+--test-environment 0.9 --seed 3 --data-seed 0 --profile quick --set steps=200 --output runs/x
+    """
+    candidates = [_write_by(profile, settings, input_shape) for profile in RECIPES]
+    words = min((found for found in candidates if found is not None), key=len)
+    return shlex.join(["equipoise", "train", *words, "--output", output])
+
+
+def _write_by(profile: str, settings: RunSettings, input_shape: Sequence[int]) -> list[str] | None:
+    """The options over this recipe; None where it says something that the settings do not."""
+    wanted = settings.to_json()
+    given = {name: wanted[name] for name in _OPTIONS}
+    recipe = make_settings(
+        profile, input_shape=input_shape, steps=settings.steps, **given
+    ).to_json()
+    plain = make_settings(profile, input_shape=input_shape, **given).to_json()
+    if recipe["hyperparameters"].keys() - wanted["hyperparameters"].keys():
+        return None
+    words = []
+    for name, value in given.items():
+        written = "none" if value is None else str(value)
+        words += [f"--{name.replace('_', '-')}", written]
+    words += ["--profile", profile]
+    if wanted["featurizer"] != recipe["featurizer"]:
+        words += ["--featurizer", wanted["featurizer"]]
+    for name, value in wanted.items():
+        if name not in _APART and value != (plain if name == "steps" else recipe)[name]:
+            words += ["--set", f"{name}={_write_value(value)}"]
+    for name, value in wanted["hyperparameters"].items():
+        if recipe["hyperparameters"].get(name) != value:
+            words += ["--set", f"{name}={_write_value(value)}"]
+    for name, value in wanted["balancer"].items():
+        words += ["--set", f"balancer.{name}={_write_value(value)}"]
+    return words
+
+
+def _write_value(value: Any) -> str:
+    """As `--set` reads it: JSON, and a text bare unless it would be read as something else."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    try:
+        json.loads(value)
+    except json.JSONDecodeError:
+        return value
+    return json.dumps(value)
+
+
+# --- on the page -------------------------------------------------------------------------------
+
+
+def draw_outcome(story: RunStory) -> Html:
+    """The run in a sentence, and the accuracies of the checkpoint that would be taken."""
+    rule, record = _take(story)
+    settings = story.settings
+    facts = []
+    for name, kind, read in CURVES:
+        value = read(record)
+        if value is not None:
+            classes = {"before": "from", "after": "to"}.get(kind)
+            facts.append((name, element("span", write_share(value, 1), class_=classes), ""))
+    where = "" if settings.test_environment is None else f", tested on {settings.test_environment}"
+    sentence = (
+        f"{settings.algorithm} with {settings.sampling} batches{where}: step {record.step:,} "
+        f"of {settings.steps:,}, {rule}."
+    )
+    return element(
+        "section",
+        element("p", sentence, class_="headline"),
+        show_facts(facts),
+        class_="card verdict level-run",
+        id="outcome",
+    )
+
+
+def _take(story: RunStory) -> tuple[str, Record]:
+    """The checkpoint a user would take: by balanced validation where it was kept."""
+    for name in (*PREFERRED, *story.selected):
+        if name in story.selected:
+            return f"chosen by {name} validation", story.selected[name]
+    return "the last so far", story.records[-1]
+
+
+def plot_training(story: RunStory) -> Panel:
+    """Accuracies over training; rings mark what each selection rule chose."""
+    steps = [float(record.step) for record in story.records]
+    curves, values = [], []
+    for name, kind, read in CURVES:
+        found = [read(record) for record in story.records]
+        if any(value is not None for value in found):
+            curves.append((name, kind, [math.nan if v is None else v for v in found]))
+            values += [value for value in found if value is not None]
+    marks: list[Mark] = plot_curves(
+        steps, curves, write_x=lambda x: f"{x:,.0f}", write_y=write_share
+    )
+    for name, record in story.selected.items():
+        height = record.ood_accuracy
+        height = record.validation_accuracy if height is None else height
+        kind = SELECTION_KINDS.get(name, "faint")
+        told = [f"chosen by {name}: step {record.step}"]
+        marks.append(Points(kind, [record.step], [height], ring=True, size=7.0, told=told))
+    low = max(0.0, math.floor(10 * min(values) - 0.3) / 10)
+    return Panel(
+        "Accuracy over training",
+        tuple(marks),
+        make_axis(steps, name="step", write=lambda x: f"{x:,.0f}", at_values=True),
+        make_axis([], low=low, high=1.0, write=write_share, name="accuracy"),
+        height=280.0,
+    )
+
+
+def plot_confusions(story: RunStory, n_labels: int = MOST_LABELS) -> list[Heat]:
+    """Which labels are taken for which, by part of the data."""
+    names = story.description.label_names[:n_labels]
+    return [
+        Heat(
+            f"{found.title}: {write_share(found.accuracy, 1)} right",
+            found.shares[:n_labels, :n_labels],
+            names,
+            names,
+            mark_diagonal=True,
+            y_name="label",
+        )
+        for found in story.confusions
+    ]
+
+
+def make_curves(story: RunStory) -> Section:
+    """Accuracies over training, and what each selection rule chose."""
+    lead = (
+        "Train-domain validation takes held-out examples as they are; balanced validation weights "
+        "them as balanced batches would. Rings mark the checkpoint that each rule chose, at its "
+        "accuracy out of domain."
+    )
+    if not story.finished:
+        lead += f" It has come to step {story.records[-1].step:,} of {story.settings.steps:,}."
+    rows = []
+    for name, record in story.selected.items():
+        accuracies = [read(record) for _, _, read in CURVES]
+        cells = ["–" if value is None else write_share(value, 1) for value in accuracies]
+        rows.append([element("b", name), f"{record.step:,}", *cells])
+    chosen = list_numbers(["selection", "step", *(name for name, _, _ in CURVES)], rows)
+    parts = [frame_figure(render_panel(plot_training(story)))]
+    parts += [frame_figure(chosen, title="Chosen checkpoints")] if rows else []
+    return Section("curves", "Accuracy over training", lead, join(parts))
+
+
+def make_confusions(story: RunStory) -> Section | None:
+    """Which labels are taken for which, by part of the data."""
+    if not story.confusions:
+        return None
+    lead = (
+        "Of the examples of each label, the share in percent that is taken for each. The model "
+        f"is that of step {story.selected[story.selection or ''].step:,}, chosen by "
+        f"{story.selection} validation."
+    )
+    if len(story.description.label_names) > MOST_LABELS:
+        lead += f" The first {MOST_LABELS} labels are shown."
+    panels = [frame_figure(render_heat(heat)) for heat in plot_confusions(story)]
+    return Section("confusions", "Errors", lead, element("div", join(panels), class_="columns"))

@@ -1,1 +1,0 @@
-"""The page's sections, a file each."""
