@@ -1,7 +1,7 @@
 """`python -m benchmarks` runs all, `python -m benchmarks match-growth` one; `--quick` is small.
 
-A module of this folder with `run(quick)` is a benchmark; one with `main(options)` reads options
-of its own, as in `python -m benchmarks worlds --half seen`.
+A module of this folder with `run(quick)` is a benchmark, or several with `BENCHMARKS`. One with
+`main(options)` alone reads options of its own, as in `python -m benchmarks worlds --half seen`.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 
 def find_benchmarks() -> dict[str, Callable[[list[str]], None]]:
-    """Name -> function of the options, for every module that has one."""
-    found = {}
+    """Name -> function of the options."""
+    found: dict[str, Callable[[list[str]], None]] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if not module.name.startswith("_"):
-            content = importlib.import_module(f"benchmarks.{module.name}")
-            name = module.name.replace("_", "-")
-            if hasattr(content, "main"):
-                found[name] = content.main
-            elif hasattr(content, "run"):
-                found[name] = partial(_run_plain, name, content)
+        if module.name.startswith("_"):
+            continue
+        content = importlib.import_module(f"benchmarks.{module.name}")
+        name = module.name.replace("_", "-")
+        runs = getattr(
+            content, "BENCHMARKS", {name: content.run} if hasattr(content, "run") else {}
+        )
+        found |= {own: partial(_run_plain, own, run) for own, run in runs.items()}
+        if not runs and hasattr(content, "main"):
+            found[name] = content.main
     return found
 
 
-def _run_plain(name: str, module: ModuleType, options: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        prog=f"python -m benchmarks {name}", description=module.__doc__
-    )
+def _run_plain(name: str, run: Callable[[bool], None], options: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=run.__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, about a minute")
-    module.run(parser.parse_args(options).quick)
+    run(parser.parse_args(options).quick)
 
 
 def main(words: list[str]) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.match_setting import METRICS, colored_mnist10, describe_machine, make_scores
+from benchmarks.matching import METRICS, colored_mnist10, describe_machine, make_scores
 from equipoise.balance.distances import Scores, get_metric
 from equipoise.balance.engines.boxes import partition
 from equipoise.balance.engines.choice import ENGINES

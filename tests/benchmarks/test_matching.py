@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import find_benchmarks
-from benchmarks.match_naive import match_naively
-from benchmarks.match_setting import make_scores, memory_of
+from benchmarks.matching import make_scores, match_naively, memory_of
 from equipoise.balance.match import match_scores
 
 
