@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SHELL  := /bin/bash
 
-.PHONY: help install demo test bench lint format clean
+.PHONY: help install demo test bench lint format docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,5 +36,14 @@ format: $(READY)  ## let ruff repair and format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+dist: $(READY)  ## build sdist and wheel, check them, try the wheel in a fresh environment
+	rm -rf dist build/fresh
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv build/fresh
+	build/fresh/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build && fresh/bin/python -W error::DeprecationWarning:equipoise ../examples/five_lines.py
+	build/fresh/bin/pip check
+
 clean:  ## remove the virtual environment and every cache
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

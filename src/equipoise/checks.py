@@ -11,6 +11,7 @@ import math
 import numbers
 import os
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 #: The most of anything that is counted: examples, steps, neighbours.
@@ -137,6 +138,22 @@ def check_device(name: str, value: Any) -> Any:
             f"{show(value)} ({reason})"
         ) from error
     return device
+
+
+def require(module: str, *, extra: str) -> Any:
+    """Import what only an extra of the package installs, or say which extra that is.
+
+    >>> require("json", extra="tables").dumps([])
+    '[]'
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
+            raise  # it is there, and something of its own is missing
+        raise ImportError(
+            f"this needs {error.name}, which is not installed: pip install 'equipoise[{extra}]'"
+        ) from error
 
 
 def check_memory(what: str, n_bytes: float, *, share: float = 0.8, hint: str = "") -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from equipoise.checks import require
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 
 class Tracker:
@@ -54,13 +52,14 @@ def track(
     if not enabled:
         yield Tracker(None, total, description)
         return
+    rich = require("rich.progress", extra="cli")
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=10),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        TextColumn("{task.fields[note]}"),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(bar_width=10),
+        rich.MofNCompleteColumn(),
+        rich.TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        rich.TextColumn("{task.fields[note]}"),
     )
-    shown = console or Console(stderr=True)
-    with Progress(*columns, console=shown, speed_estimate_period=memory) as bar:
+    shown = console or rich.Console(stderr=True)
+    with rich.Progress(*columns, console=shown, speed_estimate_period=memory) as bar:
         yield Tracker(bar, total, description)

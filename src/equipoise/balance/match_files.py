@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from equipoise.balance.groups import Groups
 from equipoise.balance.matches import Matches
+from equipoise.checks import require
 from equipoise.files import write_whole
 from equipoise.progress import track
 
@@ -29,6 +29,7 @@ def write_matches(
     Anchor and match are numbers of examples as the user counts them: `rows` [N]. An anchor's
     matches stand together, by label and then nearest first; a batch draws any one of a label's.
     """
+    pa, pq = _load_arrow()
     schema = pa.schema(
         [
             ("anchor", pa.int64()),
@@ -70,6 +71,7 @@ def write_weights(
     The weight is how often balanced batches show the example where every example is an anchor
     once, so that it is at least 1.
     """
+    pa, pq = _load_arrow()
     columns = {
         "example": rows,
         "label": _name(groups.labels, groups.label_names),
@@ -82,6 +84,11 @@ def write_weights(
         pq.write_table(pa.table(columns), temporary)
 
 
-def _name(codes: Ints, names: tuple[str, ...]) -> pa.DictionaryArray:
+def _load_arrow() -> tuple[Any, Any]:
+    return require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
+
+
+def _name(codes: Ints, names: tuple[str, ...]) -> Any:
+    pa, _ = _load_arrow()
     indices = pa.array(codes.astype(np.int32))
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))

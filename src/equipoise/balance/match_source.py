@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.balance.distances import IntArray, Scores
 from equipoise.balance.match_input import as_array, check_log_scores, check_rows, check_shape
+from equipoise.checks import require
 
 _ROWS_AT_ONCE = 1 << 14
 
@@ -85,9 +86,7 @@ def _unpack_parquet(path: Path) -> NDArray[Any]:
 
     One column for each label, in order; the file vanishes with the array.
     """
-    import pyarrow.parquet as parquet
-
-    file = parquet.ParquetFile(path)
+    file = require("pyarrow.parquet", extra="tables").ParquetFile(path)
     shape = (file.metadata.num_rows, len(file.schema_arrow.names))
     if 0 in shape:
         raise ValueError(f"log_scores: {path.name!r} has {shape[0]} rows and {shape[1]} columns")

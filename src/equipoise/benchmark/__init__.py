@@ -1,5 +1,10 @@
 """Room 5: runs, model selection and records of what they saw."""
 
+from equipoise.checks import require
+
+require("rich", extra="cli")
+require("yaml", extra="cli")
+
 from equipoise.benchmark.preparation import fit_balancer
 from equipoise.benchmark.recipes import RECIPES, make_settings
 from equipoise.benchmark.records import Record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from rich.console import Console
 
 from equipoise.files import write_json
 from equipoise.locks import hold_lock
@@ -36,7 +36,7 @@ def tell_wait(path: Path, verbose: bool) -> Callable[[], None]:
 
     def tell() -> None:
         if verbose:
-            Console(stderr=True).print(f"waiting for another process that writes {path}")
+            print(f"waiting for another process that writes {path}", file=sys.stderr)
 
     return tell
 

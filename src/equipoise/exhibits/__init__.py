@@ -1,5 +1,10 @@
 """The exhibits of the paper, made again: runs -> records, table and plot, the paper's beside."""
 
+from equipoise.checks import require
+
+require("matplotlib", extra="report")
+require("rich", extra="cli")
+
 from collections.abc import Callable
 
 from equipoise.exhibits.exhibit import Exhibit

@@ -1,5 +1,9 @@
 """Room 6: what a person looks at: the page, its sections, and pictures for papers."""
 
+from equipoise.checks import require
+
+require("matplotlib", extra="report")
+
 from equipoise.report.balance_sections import make_methods
 from equipoise.report.figures import draw_batches, draw_counterfactuals, draw_tables
 from equipoise.report.latent_views import decode_counterfactuals

@@ -1,5 +1,10 @@
 """The paper's theorems as experiments with an answer: synthetic worlds whose truth is known."""
 
+from equipoise.checks import require
+
+require("matplotlib", extra="report")
+require("rich", extra="cli")
+
 from equipoise.theory.outcome import Outcome
 from equipoise.theory.recovery import (
     affine_r2,

@@ -1,0 +1,86 @@
+"""What pip installs: few dependencies, extras by name, nothing imported before it is needed."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from equipoise.checks import require
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+BLOCK = """
+import sys
+OPTIONAL = {"matplotlib", "rich", "typer", "yaml", "PIL", "pyarrow", "lightning", "polars", "faiss"}
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in OPTIONAL:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Block())
+"""
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_at_most_seven_packages_are_needed():
+    assert len(PROJECT["dependencies"]) <= 7
+
+
+def test_the_version_stands_in_one_place():
+    assert PROJECT["dynamic"] == ["version"]
+    assert "version:" not in (ROOT / "CITATION.cff").read_text().replace("cff-version:", "")
+
+
+def test_the_package_itself_imports_nothing():
+    code = "import equipoise, sys; assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)"
+    assert run(code) == (0, "")
+
+
+FIT = """
+import numpy as np
+from equipoise import CausalBalancer
+rng = np.random.default_rng(0)
+y, site = rng.integers(2, size=120), rng.integers(2, size=120)
+X = rng.normal(size=(120, 3)) + y[:, None]
+balancer = CausalBalancer(random_state=0).fit(X, y, site)
+assert len(next(iter(balancer.batch_sampler(8)))) == 32
+balancer.diagnose()
+"""
+
+
+@pytest.mark.slow
+def test_fit_batches_and_diagnosis_need_no_extra():
+    assert run(BLOCK + FIT) == (0, "")
+
+
+NEEDED = {
+    "equipoise.report": "report",
+    "equipoise.theory": "report",
+    "equipoise.exhibits": "report",
+    "equipoise.benchmark": "cli",
+}
+
+
+@pytest.mark.parametrize("room", NEEDED)
+def test_a_room_without_its_packages_names_the_extra(room):
+    code, said = run(f"{BLOCK}import {room}")
+    assert code == 1
+    assert f"pip install 'equipoise[{NEEDED[room]}]'" in said
+    assert NEEDED[room] in PROJECT["optional-dependencies"]
+
+
+def test_the_command_without_its_packages_ends_in_a_sentence():
+    code, said = run(f"{BLOCK}from equipoise.__main__ import main; main()")
+    assert (code, said) == (2, "error: the commands need typer: pip install 'equipoise[cli]'\n")
+
+
+def test_require_gives_the_module_or_names_the_extra():
+    assert require("json", extra="tables").loads("1") == 1
+    with pytest.raises(ImportError, match=r"needs nowhere, .* pip install 'equipoise\[tables\]'"):
+        require("nowhere.at.all", extra="tables")
