@@ -10,19 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from joblib import Parallel, delayed
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from scipy.stats import beta
 
 from benchmarks.worlds.catalog import WORLDS
-from benchmarks.worlds.measure import Measurement, measure
+from benchmarks.worlds.measure import Measurement, count_directions, measure
 from benchmarks.worlds.page import write_page
 from benchmarks.worlds.summary import check_figures, show, tabulate
 
 ROOT = Path(__file__).parents[2]
 LINES = ROOT / "benchmarks" / "output" / "worlds.jsonl"
 SEEDS = {"seen": (0, 1, 2), "unseen": (1000, 1001, 1002)}
+FIRST_LEVEL_SEED = 5000
 QUICK = ("column", "three labels", "nothing", "content varies")
 
 
@@ -32,6 +35,9 @@ def main(options: Sequence[str] = ()) -> None:
     names = [name for name in WORLDS if _is_chosen(name, arguments.only)]
     if not names:
         raise SystemExit(f"no world's name contains {arguments.only}: see {', '.join(WORLDS)}")
+    if arguments.level:
+        measure_level(names, arguments.level, arguments.jobs)
+        return
     seeds = SEEDS[arguments.half]
     if arguments.quick:
         names, seeds = [name for name in names if name in QUICK] or names[:1], seeds[:1]
@@ -80,6 +86,33 @@ def run_all(
             yield run
 
 
+def measure_level(
+    names: Sequence[str],
+    n: int,
+    jobs: int,
+    count: Callable[[str, int], int] = count_directions,
+) -> dict[str, int]:
+    """How many of n seeds find a direction in each world where nothing is planted; printed."""
+    names = [name for name in names if WORLDS[name].kind == "nothing"]
+    seeds = range(FIRST_LEVEL_SEED, FIRST_LEVEL_SEED + n)
+    work = Parallel(n_jobs=jobs)(delayed(count)(name, seed) for name in names for seed in seeds)
+    found = {
+        name: sum(own > 0 for own in work[place * n : (place + 1) * n])
+        for place, name in enumerate(names)
+    }
+    for name, runs in found.items():
+        print(f"{name:<36} {runs:>3} of {n}")
+    total = sum(found.values())
+    low, high = beta.ppf(
+        [0.025, 0.975], [total, total + 1], [len(work) - total + 1, len(work) - total]
+    )
+    print(
+        f"a direction was found in {total} of {len(work)} runs with nothing planted: "
+        f"{total / len(work):.1%} (95 % interval {np.nan_to_num(low):.1%} to {high:.1%})"
+    )
+    return found
+
+
 def read_lines(lines: Path, digest: str) -> dict[tuple[str, int], Measurement]:
     """Finished runs of this code; a line cut short by an interruption is passed over."""
     found: dict[tuple[str, int], Measurement] = {}
@@ -115,6 +148,9 @@ def _parse(options: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--half", choices=SEEDS, default="seen", help="which range of seeds")
     parser.add_argument("--only", action="append", metavar="TEXT", help="worlds whose name has it")
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="other seeds")
+    parser.add_argument(
+        "--level", type=int, metavar="N", help="only fit, N seeds of nothing planted"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--fresh", action="store_true", help="measure again what is recorded")
     parser.add_argument("--quick", action="store_true", help="four worlds, one seed")

@@ -100,6 +100,15 @@ def measure(name: str, seed: int, make_balancer: Callable[..., Any] | None = Non
     )
 
 
+def count_directions(name: str, seed: int) -> int:
+    """Fit alone: the number of directions found."""
+    from equipoise import CausalBalancer
+
+    world = make_world(name, seed)
+    balancer = CausalBalancer(random_state=seed).fit(world.X, world.y, world.environments)
+    return int(balancer.n_varying_)
+
+
 def measure_left(world: World, weights: Floats) -> float:
     """Information of the covariate about the label within environments, after ÷ before."""
     if world.covariate is None:

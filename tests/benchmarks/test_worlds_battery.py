@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from benchmarks.worlds import WORLDS, make_world
-from benchmarks.worlds.command import main, read_lines, run_all
+from benchmarks.__main__ import main
+from benchmarks.worlds import make_world
+from benchmarks.worlds.command import measure_level, read_lines, run_all
 from benchmarks.worlds.measure import information, measure, measure_left
 from benchmarks.worlds.page import read_half, write_page
 from benchmarks.worlds.summary import check_figures, tabulate
@@ -144,7 +145,15 @@ def test_the_record_gives_the_table_back():
     ]
 
 
-def test_a_name_that_no_world_has_is_refused():
+def test_the_level_counts_runs_of_worlds_with_nothing_planted(capsys):
+    names = ["column", "nothing", "nothing, 300 rows"]
+    found = measure_level(
+        names, 20, 1, lambda name, seed: int(name == "nothing" and seed % 10 == 0)
+    )
+    assert found == {"nothing": 2, "nothing, 300 rows": 0}
+    assert "2 of 40 runs with nothing planted: 5.0%" in capsys.readouterr().out
+
+
+def test_options_after_the_name_reach_the_battery():
     with pytest.raises(SystemExit, match="no world's name contains"):
-        main(["--only", "colum n"])
-    assert "column" in WORLDS
+        main(["worlds", "--only", "colum n"])
