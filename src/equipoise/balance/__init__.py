@@ -2,6 +2,7 @@
 
 from equipoise.balance.frequencies import balanced_frequencies, effective_sample_size
 from equipoise.balance.groups import POOLED, Groups
+from equipoise.balance.infer import infer_environments
 from equipoise.balance.match import match_scores
 from equipoise.balance.match_lazy import LazyMatches
 from equipoise.balance.match_support import common_support
@@ -27,6 +28,7 @@ __all__ = [
     "effective_sample_size",
     "entropy_weights",
     "fit_propensity",
+    "infer_environments",
     "keep_closest",
     "keep_near_ties",
     "match_covariate",
