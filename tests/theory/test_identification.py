@@ -7,12 +7,10 @@ import pytest
 
 from equipoise.theory.identification import (
     IdentificationCase,
+    describe_recovery,
     list_cases,
     make_scm,
     measure_recovery,
-)
-from equipoise.theory.run_identifiability import (
-    describe_recovery,
     tabulate_recovery,
     tabulate_scores,
 )

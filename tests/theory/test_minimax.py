@@ -2,8 +2,7 @@
 
 import pytest
 
-from equipoise.theory.minimax import WORLDS, MinimaxCase, train_network
-from equipoise.theory.run_minimax import list_settings
+from equipoise.theory.minimax import WORLDS, MinimaxCase, list_settings, train_network
 
 
 @pytest.mark.parametrize("name", list(WORLDS))

@@ -6,9 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from equipoise.theory.mixing import draw_mixing
-from equipoise.theory.scm import SyntheticSCM
-from equipoise.theory.segments import sample_segments
+from equipoise.theory.scm import SyntheticSCM, draw_mixing, sample_segments
 
 
 @settings(max_examples=20, deadline=None)

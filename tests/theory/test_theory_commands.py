@@ -10,8 +10,7 @@ from equipoise.cli import app
 from equipoise.theory import run_balance as run_balance_function
 from equipoise.theory import run_minimax as run_minimax_function
 from equipoise.theory.balanced_batches import BalanceCase
-from equipoise.theory.minimax import MinimaxCase
-from equipoise.theory.run_minimax import list_settings
+from equipoise.theory.minimax import MinimaxCase, list_settings
 
 runner = CliRunner()
 
@@ -61,7 +60,7 @@ def make_small_minimax(seeds, *, quick):
 
 
 def test_balance_ends_in_tables_a_plot_and_a_sentence_and_is_repeatable(tmp_path, monkeypatch):
-    module = __import__("equipoise.theory.run_balance", fromlist=["x"])
+    module = __import__("equipoise.theory.balanced_batches", fromlist=["x"])
     monkeypatch.setattr(module, "list_balance_cases", make_small_balance)
     result = runner.invoke(app, ["theory", "balance", "--quick", "--output", str(tmp_path / "a")])
     assert result.exit_code == 0, result.output
@@ -80,7 +79,7 @@ def test_balance_ends_in_tables_a_plot_and_a_sentence_and_is_repeatable(tmp_path
 
 
 def test_minimax_compares_closed_forms_and_networks(tmp_path, monkeypatch):
-    module = __import__("equipoise.theory.run_minimax", fromlist=["x"])
+    module = __import__("equipoise.theory.minimax", fromlist=["x"])
     monkeypatch.setattr(module, "list_minimax_cases", make_small_minimax)
     found = run_minimax_function(tmp_path, quick=True, verbose=False)
     table = found.tables["worst case over environments"]

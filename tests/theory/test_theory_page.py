@@ -7,28 +7,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equipoise.theory.balanced_batches import examine_ties
-from equipoise.theory.balancing_scores import examine_functions
-from equipoise.theory.identification import list_cases
-from equipoise.theory.outcome import show_value
-from equipoise.theory.run_balance import (
+from equipoise.theory.balanced_batches import (
     describe_balance,
+    examine_ties,
     list_balance_cases,
     tabulate_functions,
     tabulate_shares,
     tabulate_ties,
 )
-from equipoise.theory.run_identifiability import (
+from equipoise.theory.balancing_scores import examine_functions
+from equipoise.theory.identification import (
     describe_recovery,
+    list_cases,
     tabulate_recovery,
     tabulate_scores,
 )
-from equipoise.theory.run_minimax import (
+from equipoise.theory.minimax import (
     describe_risks,
     list_minimax_cases,
     tabulate_risks,
     tabulate_tilt,
 )
+from equipoise.theory.outcome import show_value
 
 ROOT = Path(__file__).parents[2]
 PAGE = " ".join((ROOT / "docs" / "theory.md").read_text().replace("\n> ", " ").split())

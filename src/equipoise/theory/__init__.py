@@ -5,19 +5,12 @@ from equipoise.checks import require
 require("matplotlib", extra="report")
 require("rich", extra="cli")
 
+from equipoise.theory.balanced_batches import run_balance
+from equipoise.theory.identification import run_identifiability
+from equipoise.theory.minimax import run_minimax
 from equipoise.theory.outcome import Outcome
-from equipoise.theory.recovery import (
-    affine_r2,
-    average_within,
-    match_distance,
-    mean_correlation,
-    score_distance,
-)
-from equipoise.theory.run_balance import run_balance
-from equipoise.theory.run_identifiability import run_identifiability
-from equipoise.theory.run_minimax import run_minimax
-from equipoise.theory.scm import SyntheticSample, SyntheticSCM
-from equipoise.theory.segments import SegmentedSample, sample_segments
+from equipoise.theory.recovery import affine_r2, average_within, mean_correlation, score_distance
+from equipoise.theory.scm import SegmentedSample, SyntheticSample, SyntheticSCM, sample_segments
 from equipoise.theory.twins import ObservationalTwin
 
 __all__ = [
@@ -28,7 +21,6 @@ __all__ = [
     "SyntheticSample",
     "affine_r2",
     "average_within",
-    "match_distance",
     "mean_correlation",
     "run_balance",
     "run_identifiability",

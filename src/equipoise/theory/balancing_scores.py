@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance import match_covariate
-from equipoise.balance.sampler import BalancedBatchSampler
+from equipoise.balance import BalancedBatchSampler, match_covariate
 from equipoise.diagnosis import cross_table, mutual_information
 
 Ints = NDArray[np.int64]

@@ -11,7 +11,6 @@ from scipy.special import log_softmax
 
 from equipoise.choices import check_choice
 from equipoise.latent import Identifiability, examine_identifiability
-from equipoise.theory.mixing import draw_mixing, draw_rotation
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -214,3 +213,113 @@ def _check_counts(
         )
     if rank is not None and not 1 <= rank <= n_latents:
         raise ValueError(f"rank must be between 1 and n_latents = {n_latents}, got {rank}")
+
+
+# --- mixings: random invertible maps x = f_y(z) -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MixingLayer:
+    """A well-conditioned linear map followed by a leaky ReLU; both can be undone."""
+
+    weight: Floats  # [width, width]
+    bias: Floats  # [width]
+    slope: float
+
+    def apply(self, h: Floats) -> Floats:
+        h = h @ self.weight.T + self.bias
+        return np.where(h > 0, h, self.slope * h)
+
+    def invert(self, h: Floats) -> Floats:
+        h = np.where(h > 0, h, h / self.slope) - self.bias
+        return np.asarray(np.linalg.solve(self.weight, h.T).T)
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """Invertible layers one after the other.
+
+    >>> mixing = draw_mixing(3, depth=2, generator=np.random.default_rng(0))
+    >>> z = np.array([[0.5, -1.0, 2.0]])
+    >>> bool(np.allclose(mixing.invert(mixing.apply(z)), z))
+    True
+    """
+
+    layers: tuple[MixingLayer, ...]
+
+    def apply(self, h: Floats) -> Floats:
+        for layer in self.layers:
+            h = layer.apply(h)
+        return h
+
+    def invert(self, h: Floats) -> Floats:
+        for layer in reversed(self.layers):
+            h = layer.invert(h)
+        return h
+
+
+def draw_mixing(
+    width: int, *, depth: int, slope: float = 0.2, generator: np.random.Generator
+) -> Mixing:
+    """A random mixing of `width` numbers; every layer bends at random places.
+
+    Weights are a rotation times gains of 0.7 … 1.3, so that no direction is lost on the way.
+    """
+    if not 0 < slope <= 1:
+        raise ValueError(f"slope must be above 0 and at most 1 to be invertible, got {slope}")
+    if depth < 1:
+        raise ValueError(f"depth must be at least 1 layer, got {depth}")
+    return Mixing(
+        tuple(
+            MixingLayer(
+                weight=draw_rotation(width, generator) * generator.uniform(0.7, 1.3, size=width),
+                bias=0.5 * generator.normal(size=width),
+                slope=slope,
+            )
+            for _ in range(depth)
+        )
+    )
+
+
+def draw_rotation(n: int, generator: np.random.Generator) -> Floats:
+    """A random orthogonal matrix [n, n]; evenly distributed, as the signs of R are fixed."""
+    q, r = np.linalg.qr(generator.normal(size=(n, n)))
+    return np.asarray(q * np.sign(np.diag(r)))
+
+
+# --- the standard test of nonlinear independent component analysis -----------------------------
+
+
+@dataclass(frozen=True)
+class SegmentedSample:
+    """Mixed sources x [N, n], the segment [N] of each, and the sources z [N, n] themselves."""
+
+    x: Floats
+    segments: Ints
+    z: Floats
+
+
+def sample_segments(
+    *,
+    n_sources: int = 5,
+    n_segments: int = 40,
+    per_segment: int = 1000,
+    depth: int = 2,
+    slope: float = 0.2,
+    seed: int,
+) -> SegmentedSample:
+    """Gaussian sources whose variances are modulated by segment, mixed by a random perceptron.
+
+    Deviations are uniform in 0.1 … 2.1 and independent over segments and sources; there is no
+    label and no noise. A segment is what an environment is elsewhere in the package.
+
+    >>> sample = sample_segments(n_segments=3, per_segment=10, seed=0)
+    >>> sample.x.shape, np.bincount(sample.segments).tolist()
+    ((30, 5), [10, 10, 10])
+    """
+    generator = np.random.default_rng([seed, 0x1CA])
+    deviations = generator.uniform(0.1, 2.1, size=(n_segments, n_sources))
+    segments = np.repeat(np.arange(n_segments), per_segment)
+    z = deviations[segments] * generator.normal(size=(len(segments), n_sources))
+    mixing = draw_mixing(n_sources, depth=depth, slope=slope, generator=generator)
+    return SegmentedSample(mixing.apply(z), segments, z)

@@ -6,15 +6,19 @@ x to one label. A twin uses this freedom: it changes the coordinates of every la
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.theory.freedoms import find_freedom
-from equipoise.theory.mixing import draw_rotation
-from equipoise.theory.scm import SyntheticSCM, gaussian_log_propensity
+from equipoise.theory.scm import SyntheticSCM, draw_rotation, gaussian_log_propensity
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+SWIRL = 1.5  # radians of a turn at radius 1
+FLOW_TIME, FLOW_STEPS = 2.0, 100  # of each flow; typical speed 1
+ROUNDS = 2  # swirls or flows, one after the other, each along other directions
 
 
 class ObservationalTwin:
@@ -74,3 +78,140 @@ class ObservationalTwin:
 def _draw_signed_permutation(n: int, generator: np.random.Generator) -> Floats:
     signs = generator.choice([-1.0, 1.0], size=n)
     return np.asarray(np.eye(n)[generator.permutation(n)] * signs)
+
+
+# --- maps of z that change no density of a label's environments ---------------------------------
+
+
+class Freedom(Protocol):
+    """An invertible map of z that keeps p^e(z | y) of all environments of one label."""
+
+    n_directions: int
+
+    def apply(self, z: Floats) -> Floats: ...
+
+    def undo(self, z: Floats) -> Floats: ...
+
+
+class Swirl:
+    """Turns within the directions in which all environments have one mean and one variance.
+
+    There z is round, and turning a pair of directions by an angle that grows with their radius
+    keeps it so. Exact, but only where environments differ in means alone.
+    """
+
+    def __init__(self, means: Floats, log_variances: Floats, generator: np.random.Generator):
+        self._centre = means[0]
+        self._deviation = np.exp(0.5 * log_variances[0])
+        _, sizes, directions = np.linalg.svd((means - means[0]) / self._deviation)
+        rank = int((sizes > 1e-9 * max(1.0, sizes[0])).sum())
+        self._told, free = directions[:rank], directions[rank:]
+        self._frames = [_draw_turn(len(free), generator) @ free for _ in range(ROUNDS)]
+        self.n_directions = len(free) if len(free) > 1 else 0
+
+    def apply(self, z: Floats) -> Floats:
+        return self._turn(z, self._frames, SWIRL)
+
+    def undo(self, z: Floats) -> Floats:
+        return self._turn(z, self._frames[::-1], -SWIRL)
+
+    def _turn(self, z: Floats, frames: list[Floats], strength: float) -> Floats:
+        round_z = (z - self._centre) / self._deviation
+        told = round_z @ self._told.T @ self._told
+        for frame in frames:
+            round_z = told + swirl_pairs(round_z @ frame.T, strength) @ frame
+        return np.asarray(self._centre + self._deviation * round_z)
+
+
+class LevelFlow:
+    """A flow along the surfaces on which the densities of all environments are constant.
+
+    The velocity is the generalised cross product of the gradients of their logarithms and of
+    some linear functions: at right angles to each gradient, so no density changes, and free of
+    divergence, so no volume does. A factor that is constant along the flow keeps its speed even.
+    Exact but for the integration (fourth order Runge–Kutta).
+    """
+
+    def __init__(self, means: Floats, log_variances: Floats, generator: np.random.Generator):
+        n = means.shape[1]
+        self._means, self._precisions = means, np.exp(-log_variances)
+        functions = np.concatenate([self._precisions, -self._precisions * means], axis=1)
+        _, sizes, basis = np.linalg.svd(functions, full_matrices=False)
+        basis = basis[sizes > 1e-9 * sizes[0]]
+        self._quadratic, self._linear = basis[:, :n], basis[:, n:]
+        n_free = n - 1 - len(basis)
+        self.n_directions = max(0, n_free + 1)
+        self._others = generator.normal(size=(ROUNDS, max(0, n_free), n))
+        draws = means[0] + np.exp(0.5 * log_variances[0]) * generator.normal(size=(500, n))
+        self._speeds = np.ones(ROUNDS)
+        if self.n_directions:
+            speeds = [self._pace(draws) * self._velocity(draws, other) for other in self._others]
+            self._speeds = np.median(np.linalg.norm(speeds, axis=2), axis=1)
+
+    def apply(self, z: Floats) -> Floats:
+        for which in range(ROUNDS):
+            z = self._follow(z, which, FLOW_TIME)
+        return z
+
+    def undo(self, z: Floats) -> Floats:
+        for which in reversed(range(ROUNDS)):
+            z = self._follow(z, which, -FLOW_TIME)
+        return z
+
+    def _follow(self, z: Floats, which: int, time: float) -> Floats:
+        other = self._others[which]
+        pace = time / FLOW_STEPS / self._speeds[which] * self._pace(z)
+        for _ in range(FLOW_STEPS):
+            first = pace * self._velocity(z, other)
+            second = pace * self._velocity(z + first / 2, other)
+            third = pace * self._velocity(z + second / 2, other)
+            fourth = pace * self._velocity(z + third, other)
+            z = z + (first + 2 * second + 2 * third + fourth) / 6
+        return z
+
+    def _velocity(self, z: Floats, other: Floats) -> Floats:
+        own = self._quadratic * z[:, None] + self._linear  # [N, functions, n]
+        gradients = np.concatenate([own, np.broadcast_to(other, (len(z), *other.shape))], axis=1)
+        columns = np.arange(z.shape[1])
+        signed = [
+            (-1) ** i * np.linalg.det(gradients[:, :, columns != i]) for i in range(z.shape[1])
+        ]
+        return np.stack(signed, axis=1)
+
+    def _pace(self, z: Floats) -> Floats:
+        """Less where the gradients are steep, by a function of the densities alone [N, 1]."""
+        squares = np.square(z[:, None] - self._means) * self._precisions
+        return np.asarray(np.prod(1.0 + 0.5 * squares.sum(axis=2), axis=1) ** -0.5)[:, None]
+
+
+def find_freedom(
+    means: Floats, log_variances: Floats, generator: np.random.Generator
+) -> Freedom | None:
+    """A map that the environments of one label [|E|, n] cannot tell; None if there is none.
+
+    >>> generator = np.random.default_rng(0)
+    >>> means = generator.normal(size=(3, 5))  # three environments tell two directions of five
+    >>> find_freedom(means, np.zeros((3, 5)), generator).n_directions
+    3
+    >>> find_freedom(generator.normal(size=(6, 5)), np.zeros((6, 5)), generator) is None
+    True
+    """
+    varied = np.abs(log_variances - log_variances[0]).max() > 0
+    found = (LevelFlow if varied else Swirl)(means, log_variances, generator)
+    return found if found.n_directions else None
+
+
+def _draw_turn(n: int, generator: np.random.Generator) -> Floats:
+    """A rotation without reflection: mirrored, a second swirl in a plane would undo the first."""
+    turn = draw_rotation(n, generator)
+    return turn if n == 0 or np.linalg.det(turn) > 0 else turn * np.where(np.arange(n), 1, -1)
+
+
+def swirl_pairs(h: Floats, strength: float) -> Floats:
+    """Turn columns (0, 1), (2, 3), … by `strength` times their radius; a last odd one stays."""
+    turned = h.copy()
+    for first in range(0, h.shape[1] - 1, 2):
+        pair = h[:, first] + 1j * h[:, first + 1]
+        pair = pair * np.exp(1j * strength * np.abs(pair))
+        turned[:, first], turned[:, first + 1] = pair.real, pair.imag
+    return turned
