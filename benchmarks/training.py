@@ -16,9 +16,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms import make_featurizer
-from equipoise.benchmark import RunSettings, Training, split_for_run
-from equipoise.benchmark.feeding import StepDataset
-from equipoise.benchmark.preparation import build_algorithm
+from equipoise.benchmark import RunSettings, StepDataset, Training, build_algorithm, split_for_run
 from equipoise.data import EnvironmentDataset, get_dataset
 
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from equipoise.balance.match_files import write_matches, write_weights
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.fingerprint import fingerprint_data
 from equipoise.choices import check_choice
-from equipoise.data import EnvironmentDataset, EnvironmentSubset
+from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data
 from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
 from equipoise.files import remove_parts, write_json, write_whole
 

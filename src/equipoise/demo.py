@@ -15,11 +15,18 @@ from rich.table import Table
 
 from equipoise.algorithms import choose_device
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark import RunData, RunResult, RunSettings, execute_run, make_settings
-from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
-from equipoise.benchmark.batch_tables import tabulate_epoch
-from equipoise.benchmark.run_data import split_for_run
-from equipoise.benchmark.sampling import make_batches
+from equipoise.benchmark import (
+    RunData,
+    RunResult,
+    RunSettings,
+    choose_cache,
+    execute_run,
+    make_batches,
+    make_settings,
+    obtain_balancer,
+    split_for_run,
+    tabulate_epoch,
+)
 from equipoise.data import EnvironmentDataset, get_dataset
 from equipoise.diagnosis import mutual_information, same_covariate_rate
 from equipoise.files import write_json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 
@@ -69,8 +70,15 @@ def write_json(path: str | Path, content: Any) -> None:
         temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
+class UnusableState(ValueError):
+    """A saved state that is damaged, or that belongs to something else."""
+
+
 def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any) -> None:
-    """Write tensors and JSON facts as one safetensors file: both are there, or neither."""
+    """Write tensors and JSON facts as one safetensors file with a checksum, whole.
+
+    A full disk is an OSError that says so.
+    """
     plain: dict[str, torch.Tensor] = {}
     stored = set()
     for name, tensor in tensors.items():
@@ -79,22 +87,40 @@ def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any
         # The format knows no shared memory, as of tied weights.
         plain[name] = content.clone() if place in stored else content
         stored.add(place)
-    with write_whole(path) as temporary:
-        save_file(plain, temporary, metadata={"facts": json.dumps(facts)})
+    # One entry: the format writes several in any order, and equal states should be equal files.
+    metadata = {"state": json.dumps({"facts": facts, "sha256": _checksum(plain)})}
+    try:
+        with write_whole(path) as temporary:
+            save_file(plain, temporary, metadata=metadata)
+    except (SafetensorError, OSError) as error:
+        raise OSError(
+            f"{path} could not be written ({error}); what was saved before is intact. Make room "
+            "and give the same command again"
+        ) from error
 
 
 def load_state(path: str | Path) -> tuple[dict[str, torch.Tensor], Any]:
-    """Read what `save_state` wrote; a damaged file is a ValueError that names it."""
-    from safetensors import safe_open
-
+    """Read what `save_state` wrote; a damaged file is an `UnusableState` that names it."""
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"no saved state at {path}")
+        raise UnusableState(f"no saved state at {path}")
     try:
         with safe_open(path, framework="pt") as opened:
-            facts = json.loads(opened.metadata()["facts"])
-        return load_file(path), facts
+            state = json.loads(opened.metadata()["state"])
+        facts, tensors = state["facts"], load_file(path)
+        whole = state["sha256"] == _checksum(tensors)
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(
+        raise UnusableState(
             f"{path} is not a readable saved state ({error}); delete it or restore a copy"
         ) from error
+    if not whole:
+        raise UnusableState(f"{path} is damaged: its checksum does not fit")
+    return tensors, facts
+
+
+def _checksum(tensors: Mapping[str, torch.Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,19 +1,42 @@
 import re
 from pathlib import Path
 
-from equipoise.benchmark import RECIPES, SAMPLINGS, SELECTIONS
+from equipoise.benchmark import RECIPES, RULES, SAMPLINGS, SELECTIONS
+from equipoise.benchmark.sweep_file import KEYS, parse_sweep
+from equipoise.exhibits import EXHIBITS
 
-PAGE = Path(__file__).parents[2] / "docs" / "runs.md"
+RUNS = Path(__file__).parents[2] / "docs" / "runs.md"
+BENCHMARK = Path(__file__).parents[2] / "docs" / "benchmark.md"
 
 
 def test_every_example_of_the_page_runs_in_the_order_of_the_page():
     names = {"__name__": "docs"}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
-        exec(compile(block, str(PAGE), "exec"), names)
+    for block in re.findall(r"```python\n(.*?)```", RUNS.read_text(), flags=re.DOTALL):
+        exec(compile(block, str(RUNS), "exec"), names)
     assert names["probabilities"].shape == (900, 2)
     assert [record.step for record in names["records"]] == [10, 20]
 
 
 def test_the_page_names_every_sampling_rule_and_profile():
-    text = PAGE.read_text()
+    text = RUNS.read_text()
     assert all(f"`{name}`" in text for name in (*SAMPLINGS, *SELECTIONS, *RECIPES))
+
+
+def test_every_example_of_the_page_runs_and_says_what_it_says():
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", BENCHMARK.read_text(), flags=re.DOTALL):
+        exec(compile(block, str(BENCHMARK), "exec"), names)
+    assert names["steps"] == {"train-domain": 100, "balanced": 200}
+
+
+def test_the_sweep_on_the_page_is_one_and_names_every_key():
+    (text,) = re.findall(r"```yaml\n(.*?)```", BENCHMARK.read_text(), flags=re.DOTALL)
+    spec = parse_sweep(text)
+    assert spec.seeds == (0, 1, 2)
+    assert spec.settings["hyperparameters"] == {"weight_decay": 0.01}
+    assert all(re.search(rf"^{key}:", text, flags=re.MULTILINE) for key in KEYS)
+
+
+def test_the_page_names_every_rule_and_exhibit():
+    text = BENCHMARK.read_text()
+    assert all(f"`{name}`" in text for name in (*RULES, *EXHIBITS))

@@ -2,9 +2,11 @@ import json
 
 import pytest
 
-from equipoise.benchmark import execute_run
-from equipoise.benchmark.collect_runs import collect_runs
-from equipoise.benchmark.records import RECORDS_VERSION, OtherVersion
+from equipoise import __version__
+from equipoise.benchmark import execute_run, select_runs
+from equipoise.benchmark.directory import OtherCode
+from equipoise.benchmark.records import RECORDS_VERSION, OtherVersion, digest_code, digest_source
+from equipoise.benchmark.sweep import collect_runs
 
 from .tiny import make_data, make_settings
 
@@ -32,14 +34,42 @@ def test_a_record_with_other_fields_is_of_another_version_too(run):
         collect_runs(run.parent)
 
 
-def test_a_directory_from_before_versions_were_written_is_read(run):
+def test_a_directory_from_before_versions_were_written_is_refused_in_plain_words(run):
     file = run / "settings.json"
     written = json.loads(file.read_text())
-    del written["version"]
+    del written["version"], written["code"]
     file.write_text(json.dumps(written))
-    (found,) = collect_runs(run.parent)
-    assert [record.step for record in found.records] == [4, 8, 12]
-    assert found.test_environment == "south"
+    with pytest.raises(OtherVersion, match="train again"):
+        collect_runs(run.parent)
+
+
+def pretend_other_code(run):
+    file = run / "settings.json"
+    file.write_text(file.read_text().replace(digest_code(), "0" * 16))
+
+
+def test_a_run_says_which_code_made_it_and_other_code_does_not_go_on(run):
+    written = json.loads((run / "settings.json").read_text())
+    assert (written["code"], written["equipoise"]) == (digest_code(), __version__)
+    pretend_other_code(run)
+    with pytest.raises(OtherCode, match="was trained by other code"):
+        execute_run(make_settings(), make_data(), run)
+
+
+def test_runs_of_different_code_are_not_put_into_one_table(run):
+    execute_run(make_settings(), make_data(), run.parent / "two")
+    select_runs(collect_runs(run.parent), ["train-domain"])
+    pretend_other_code(run)
+    with pytest.raises(ValueError, match=f"code .'0000000000000000' and '{digest_code()}"):
+        select_runs(collect_runs(run.parent), ["train-domain"])
+    chosen = collect_runs(run.parent, where=[f"code={digest_code()}"])
+    assert [each.name for each in chosen] == ["two"]
+
+
+def test_comments_and_docstrings_are_not_code():
+    before = digest_source('"""One."""\ndef f(x):\n    """Two."""\n    return x + 1\n')
+    assert digest_source("def f(x):\n    return x + 1  # three\n") == before
+    assert digest_source("def f(x):\n    return x + 2\n") != before
 
 
 def test_only_finished_runs_with_the_wanted_settings_count(run):

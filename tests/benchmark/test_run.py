@@ -1,8 +1,10 @@
+import builtins
 import json
 import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,9 @@ import torch
 
 from equipoise.algorithms import ERM
 from equipoise.benchmark import RunSettings, execute_run, load_run, split_for_run, train, train_run
-from equipoise.benchmark.checkpoints import Checkpoints
-from equipoise.benchmark.locks import hold_lock
+from equipoise.benchmark.directory import Checkpoints
 from equipoise.benchmark.training import Diverged
+from equipoise.locks import hold_lock
 
 from .tiny import make_data, make_settings
 
@@ -51,7 +53,7 @@ def test_a_run_in_a_directory_is_the_run_without_one(tmp_path):
 
 def _as_in_directory(result):
     values = {**result.settings.to_json(), "test_environment": "south"}
-    return type(result)(RunSettings.from_json(values), result.records, result.selected)
+    return replace(result, settings=RunSettings.from_json(values))
 
 
 def test_the_result_names_settings_and_choices(tmp_path):
@@ -268,7 +270,7 @@ def test_a_full_disk_is_told_and_leaves_the_last_state_intact(tmp_path):
         [sys.executable, "-c", FULL_DISK, str(tmp_path / "run")],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": tests},
+        env={**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{tests}"},
         check=True,
     )
     assert "could not be written" in ended.stdout
@@ -357,3 +359,28 @@ def test_the_call_trains_on_a_users_own_arrays_with_an_own_network(tmp_path):
     held_out = split_for_run(result.settings, dataset).held_out_parts[2]
     right = trained.predict(dataset.subset(held_out)) == dataset.labels[held_out]
     assert right.mean() == pytest.approx(result.records[-1].ood_held_out_accuracy)
+
+
+def test_without_tensorboard_the_error_names_the_extra(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *arguments, **options):
+        if name.startswith("torch.utils.tensorboard"):
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ImportError, match=r"equipoise\[tensorboard\]"):
+        execute_run(make_settings(), make_data(), tmp_path / "run", tensorboard=True)
+
+
+def test_curves_hold_the_records(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    result = execute_run(make_settings(), make_data(), tmp_path / "run", tensorboard=True)
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    curve = events.Scalars("selection/train-domain")
+    assert [point.step for point in curve] == [4, 8, 12]
+    expected = [record.validation_accuracy for record in result.records]
+    assert [point.value for point in curve] == pytest.approx(expected)

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from equipoise.benchmark import Training, fit_balancer, split_for_run, train
-from equipoise.benchmark.preparation import build_algorithm, make_balancer
-from equipoise.benchmark.schedule import lr_factor
-from equipoise.benchmark.training import Diverged
+from equipoise.benchmark.balancers import make_balancer
+from equipoise.benchmark.training import Diverged, build_algorithm, lr_factor
 from equipoise.data import Examples
 
 from .tiny import make_data, make_settings

@@ -12,10 +12,12 @@ from torch.utils.data import DataLoader
 from equipoise.data import (
     Examples,
     as_source,
+    fingerprint_data,
     get_dataset,
     list_datasets,
     split_environments,
 )
+from equipoise.data.dataset import FINGERPRINT_BLOCK
 
 
 def test_a_plain_loader_and_a_whole_batch_loader_give_the_same_batches(spurious):
@@ -88,3 +90,16 @@ def test_another_data_seed_deals_another_split_and_the_same_seed_the_same():
 def test_a_share_that_leaves_a_part_empty_is_refused(share):
     with pytest.raises(ValueError, match="held_out"):
         split_environments([0, 1], held_out=share)
+
+
+def _flat(x):
+    return Examples(x, np.arange(len(x)) % 2, np.arange(len(x)) // 2 % 2)
+
+
+@pytest.mark.parametrize("row", [0, FINGERPRINT_BLOCK - 1, FINGERPRINT_BLOCK, 5001, 9999])
+def test_a_change_of_any_single_value_is_seen(row):
+    x = np.zeros((10_000, 4000), dtype=np.uint8)  # more values than any sample of rows would hold
+    before = fingerprint_data(_flat(x))
+    assert fingerprint_data(_flat(x.copy())) == before
+    x[row, 77] = 1
+    assert fingerprint_data(_flat(x)) != before

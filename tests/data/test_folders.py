@@ -9,8 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from equipoise.benchmark.fingerprint import fingerprint_data
-from equipoise.data import ImageFolderEnvironments, images, open_dataset
+from equipoise.data import ImageFolderEnvironments, fingerprint_data, images, open_dataset
 from equipoise.data.images import decode_image
 from tests.data.image_tree import write_broken_images, write_image_tree
 

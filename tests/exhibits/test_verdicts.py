@@ -3,8 +3,8 @@
 import pytest
 
 from equipoise.benchmark import Record
-from equipoise.benchmark.result_table import Cell, Row
-from equipoise.benchmark.trials import FinishedRun
+from equipoise.benchmark.selection import FinishedRun
+from equipoise.benchmark.tables import Cell, Row
 from equipoise.exhibits.figure4 import tell_degree, tell_matches
 from equipoise.exhibits.figure4c import tell_slope
 from equipoise.exhibits.validation import measure_shortfalls

@@ -14,13 +14,12 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from equipoise.benchmark.local_workers import InlineWorker, LocalWorkers
-from equipoise.benchmark.run_directory import RunDirectory
-from equipoise.benchmark.selected_runs import select_runs
-from equipoise.benchmark.selection import RULES
+from equipoise.benchmark.directory import RunDirectory
+from equipoise.benchmark.plan import plan_sweep
+from equipoise.benchmark.selection import RULES, select_runs
 from equipoise.benchmark.sweep import run_sweep
 from equipoise.benchmark.sweep_file import read_sweep
-from equipoise.benchmark.sweep_plan import plan_sweep
+from equipoise.benchmark.workers import InlineWorker, LocalWorkers
 from equipoise.cli import app
 from tests.benchmark.tiny import write_data, write_sweep
 
@@ -82,7 +81,7 @@ def test_a_sweep_killed_twice_ends_with_the_same_table(twelve, undisturbed, tmp_
 @pytest.mark.slow
 def test_a_local_ray_instance_gives_the_same_numbers(twelve, undisturbed, tmp_path):
     ray = pytest.importorskip("ray")
-    from equipoise.benchmark.ray_workers import RayWorkers
+    from equipoise.benchmark.workers import RayWorkers
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:

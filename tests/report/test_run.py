@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from benchmark.tiny import make_settings as make_tiny_settings
 from equipoise.benchmark import RunSettings, make_settings, split_for_run, train
-from equipoise.benchmark.parsing import parse_choices
-from equipoise.benchmark.run_directory import RunDescription, RunDirectory
+from equipoise.benchmark.directory import RunDescription, RunDirectory
+from equipoise.benchmark.recipes import parse_choices
 from equipoise.report import open_target, tell_run, write_report
 from equipoise.report.run import write_command
 from report.subjects import train_tiny
@@ -147,7 +147,7 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path, run):
     _, data = run
     settings = make_tiny_settings(steps=12)
     directory = RunDirectory(tmp_path)
-    directory.claim(RunDescription.of(settings, data))
+    directory.claim(RunDescription.of(settings, split_for_run(settings, data)))
     with pytest.raises(ValueError, match="no records yet: let the run reach its first checkpoint"):
         tell_run(tmp_path)
     directory.restore_records(train(settings, data).records[:2])

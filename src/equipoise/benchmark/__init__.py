@@ -1,49 +1,125 @@
-"""Room 5: runs, model selection and records of what they saw."""
+"""Room 5: runs, sweeps, model selection and result tables."""
 
 from equipoise.checks import require
 
 require("rich", extra="cli")
 require("yaml", extra="cli")
 
-from equipoise.benchmark.preparation import fit_balancer
-from equipoise.benchmark.recipes import RECIPES, make_settings
+from equipoise.benchmark.balancers import (
+    choose_cache,
+    find_balancer,
+    fit_balancer,
+    needs_balancer,
+    obtain_balancer,
+)
+from equipoise.benchmark.batches import StepDataset, make_batches, tabulate_epoch
+from equipoise.benchmark.data import RunData, split_for_run
+from equipoise.benchmark.directory import RunDescription, RunDirectory
+from equipoise.benchmark.domainbed import read_domainbed, write_chosen
+from equipoise.benchmark.plan import Adjustment, SweepSpec, merge_settings, plan_sweep
+from equipoise.benchmark.recipes import RECIPES, make_settings, parse_choices, parse_value
 from equipoise.benchmark.records import Record
-from equipoise.benchmark.result import RunResult
-from equipoise.benchmark.run import execute_run, train_run
-from equipoise.benchmark.run_data import RunData, split_for_run
-from equipoise.benchmark.selection import RULES, SELECTIONS, Selection
+from equipoise.benchmark.run import OWN_FEATURIZER, execute_run, train_run
+from equipoise.benchmark.selection import (
+    RULES,
+    SELECTIONS,
+    FinishedRun,
+    SelectedRun,
+    Selection,
+    Trial,
+    select_runs,
+)
 from equipoise.benchmark.settings import SAMPLINGS, RunSettings
-from equipoise.benchmark.sweep import SweepResult, run_sweep
+from equipoise.benchmark.sweep import SweepResult, Workers, collect_runs, run_sweep, write_manifest
 from equipoise.benchmark.sweep_file import read_sweep
-from equipoise.benchmark.sweep_plan import plan_sweep
-from equipoise.benchmark.sweep_spec import SweepSpec
-from equipoise.benchmark.trained_run import TrainedRun, load_run
-from equipoise.benchmark.training import Training, train
+from equipoise.benchmark.tables import (
+    FORMATS,
+    Cell,
+    ResultTable,
+    Row,
+    make_tables,
+    mark_best,
+    summarise,
+    write_tables,
+)
+from equipoise.benchmark.trained import (
+    PREFERRED,
+    TrainedRun,
+    check_predictions,
+    load_run,
+    predict_table,
+    read_dataset,
+    read_examples,
+    write_predictions,
+)
+from equipoise.benchmark.training import RunResult, Training, build_algorithm, train
+from equipoise.benchmark.workers import InlineWorker, LocalWorkers, RayWorkers
 from equipoise.data import as_environments
 
 __all__ = [
+    "FORMATS",
+    "OWN_FEATURIZER",
+    "PREFERRED",
     "RECIPES",
     "RULES",
     "SAMPLINGS",
     "SELECTIONS",
+    "Adjustment",
+    "Cell",
+    "FinishedRun",
+    "InlineWorker",
+    "LocalWorkers",
+    "RayWorkers",
     "Record",
+    "ResultTable",
+    "Row",
     "RunData",
+    "RunDescription",
+    "RunDirectory",
     "RunResult",
     "RunSettings",
+    "SelectedRun",
     "Selection",
+    "StepDataset",
     "SweepResult",
     "SweepSpec",
     "TrainedRun",
     "Training",
+    "Trial",
+    "Workers",
     "as_environments",
+    "build_algorithm",
+    "check_predictions",
+    "choose_cache",
+    "collect_runs",
     "execute_run",
+    "find_balancer",
     "fit_balancer",
     "load_run",
+    "make_batches",
     "make_settings",
+    "make_tables",
+    "mark_best",
+    "merge_settings",
+    "needs_balancer",
+    "obtain_balancer",
+    "parse_choices",
+    "parse_value",
     "plan_sweep",
+    "predict_table",
+    "read_dataset",
+    "read_domainbed",
+    "read_examples",
     "read_sweep",
     "run_sweep",
+    "select_runs",
     "split_for_run",
+    "summarise",
+    "tabulate_epoch",
     "train",
     "train_run",
+    "write_chosen",
+    "write_manifest",
+    "write_predictions",
+    "write_tables",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.algorithms import Algorithm, Ranks
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.run_data import RunData
+from equipoise.benchmark.data import RunData
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

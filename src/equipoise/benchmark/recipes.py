@@ -1,12 +1,18 @@
-"""Recipes: how long, how fast and with what regularisation to train, whatever the sampling."""
+"""From a recipe, a search and `name=value` to settings, and from settings to the name of a run."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from equipoise.algorithms import get_algorithm, is_large_image
+from equipoise.benchmark.balancers import NOT_IN_KEY, make_balancer
 from equipoise.benchmark.settings import ANNEAL, RunSettings
 from equipoise.choices import check_choice
 
@@ -82,3 +88,139 @@ def _shorten_anneals(settings: RunSettings) -> dict[str, int]:
         for name, value in defaults.items()
         if name.endswith(ANNEAL)
     }
+
+
+def draw_search(algorithm: str, draw: int, seed: int, input_shape: Sequence[int]) -> dict[str, Any]:
+    """Draw number `draw` of the search of one seed; number 0 leaves everything as it is.
+
+    Only what has a distribution is drawn; the recipe says the rest. Every seed has draws of its
+    own, as in DomainBed, so that its spread includes that of the search.
+
+    >>> sorted(draw_search("ERM", 1, 0, (2, 28, 28)))
+    ['batch_size', 'lr']
+    >>> draw_search("ERM", 0, 0, (2, 28, 28))
+    {}
+    """
+    if draw == 0:
+        return {}
+    large = is_large_image(input_shape)
+    chosen = get_algorithm(algorithm)
+    own_seed = int(np.random.SeedSequence([draw, seed, 0x5EA2]).generate_state(1)[0])
+    values = chosen.draw_hyperparameters(own_seed, large_images=large)
+    return {
+        name: values[name]
+        for name, hyperparameter in chosen.hyperparameters.items()
+        if hyperparameter.draw or (large and hyperparameter.draw_large)
+    }
+
+
+SETTINGS_NAMES = {field.name for field in fields(RunSettings)}
+OWN_OPTIONS = (
+    *("dataset", "algorithm", "sampling", "test_environment", "seed", "data_seed"),
+    *("featurizer", "hyperparameters", "balancer"),
+)
+
+
+def parse_choices(choices: Sequence[str]) -> dict[str, Any]:
+    """Sort `name=value` texts: a setting of the run, `balancer.name`, else a hyperparameter.
+
+    >>> parse_choices(["lr=1e-2", "warm_up=50", "balancer.max_steps=300"])
+    {'hyperparameters': {'lr': 0.01}, 'balancer': {'max_steps': 300}, 'warm_up': 50}
+    """
+    found: dict[str, Any] = {"hyperparameters": {}, "balancer": {}}
+    for choice in choices:
+        name, equals, text = choice.partition("=")
+        if not equals or not name:
+            raise ValueError(f"expected name=value, got {choice!r}")
+        if name in OWN_OPTIONS:
+            raise ValueError(f"{name} cannot be set by name=value; it has an option of its own")
+        value = parse_value(text)
+        if name.startswith("balancer."):
+            found["balancer"][name.removeprefix("balancer.")] = value
+        elif name in SETTINGS_NAMES:
+            found[name] = value
+        else:
+            found["hyperparameters"][name] = value
+    return found
+
+
+def parse_value(text: str) -> Any:
+    """A number, true, false, null or a list as in JSON; anything else is a text.
+
+    Whole numbers with commas between them are a list without its brackets.
+
+    >>> parse_value("[64, 64]"), parse_value("64,64"), parse_value("(64,)"), parse_value("adamw")
+    ([64, 64], [64, 64], [64], 'adamw')
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        inside = text[1:-1] if text.startswith("(") and text.endswith(")") else text
+        if re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*,?\s*", inside):
+            return [int(number) for number in inside.split(",") if number.strip()]
+        return text
+
+
+def name_run(settings: RunSettings, input_shape: Sequence[int]) -> str:
+    """Dataset, algorithm and sampling to read, and sixteen digits of all that decides the run.
+
+    Defaults count as if they had been given, so that another default is another run. What is
+    None is left out: a setting that later versions add does not rename the runs of today.
+
+    >>> settings = RunSettings(dataset="ColoredMNIST", algorithm="ERM", sampling="random")
+    >>> name_run(settings, (2, 28, 28)).rsplit("-", 1)[0]
+    'ColoredMNIST-ERM-random'
+    """
+    text = json.dumps(resolve_settings(settings, input_shape), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    dataset = "".join(c if c.isalnum() or c in "_." else "_" for c in settings.dataset)
+    return f"{dataset[-40:]}-{settings.algorithm}-{settings.sampling}-{digest}"
+
+
+def resolve_settings(settings: RunSettings, input_shape: Sequence[int]) -> dict[str, Any]:
+    """The settings as JSON values, with every default of algorithm and balancer filled in."""
+    values = {name: value for name, value in settings.to_json().items() if value is not None}
+    values["hyperparameters"] = get_algorithm(settings.algorithm).choose_hyperparameters(
+        large_images=is_large_image(input_shape), **settings.hyperparameters
+    )
+    values["balancer"] = resolve_balancer(settings)
+    return values
+
+
+def resolve_balancer(settings: RunSettings) -> dict[str, Any]:
+    """What decides the fit of the balancer, defaults included."""
+    return {
+        name: value
+        for name, value in make_balancer(settings).get_params().items()
+        if name not in NOT_IN_KEY and value is not None
+    }
+
+
+def list_differences(
+    before: RunSettings, now: RunSettings, input_shape: Sequence[int]
+) -> list[str]:
+    """In words, which settings decide two runs differently; a default spelt out does not.
+
+    >>> one = RunSettings(dataset="ColoredMNIST", algorithm="ERM")
+    >>> two = RunSettings(dataset="ColoredMNIST", algorithm="ERM", hyperparameters={"lr": 0.001})
+    >>> list_differences(one, two, (2, 28, 28))
+    []
+    """
+    old, new = (_flatten_settings(resolve_settings(each, input_shape)) for each in (before, now))
+    return [
+        f"{name} was {old.get(name)!r}, now {new.get(name)!r}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _flatten_settings(values: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "balancer":
+            flat |= {f"{name}.{inner}": content for inner, content in value.items()}
+        elif name == "hyperparameters":
+            flat |= value
+        else:
+            flat[name] = value
+    return flat

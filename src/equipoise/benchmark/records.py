@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-RECORDS_VERSION = 1
+RECORDS_VERSION = 2
+
+# What decides a number: a change of any of these may change it.
+CODE = ("data", "latent", "balance", "algorithms", "balancer.py", "files.py")
+CODE_OF_RUNS = ("data", "batches", "balancers", "training", "evaluation")
+
+
+@lru_cache(maxsize=1)
+def digest_code() -> str:
+    """Sixteen hexadecimal digits of the code behind a run; comments and docstrings do not count.
+
+    Results carry it, so that runs of one code are never mixed with those of another.
+    """
+    package = Path(__file__).parents[1]
+    paths = [path for name in CODE for path in sorted((package / name).rglob("*.py"))]
+    paths += [package / name for name in CODE if name.endswith(".py")]
+    paths += [package / "benchmark" / f"{name}.py" for name in CODE_OF_RUNS]
+    parts = [f"{path.relative_to(package)} {digest_source(path.read_text())}" for path in paths]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def digest_source(text: str) -> str:
+    """A digest of what Python executes of a module's text."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            node.body = node.body[1:]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
 class OtherVersion(ValueError):

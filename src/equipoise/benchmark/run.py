@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,17 +12,58 @@ from typing import Any
 
 from equipoise.algorithms import Featurizer, Ranks, choose_device, join_ranks
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
-from equipoise.benchmark.preparation import build_algorithm, choose_selections, needs_balancer
+from equipoise.benchmark.balancers import choose_cache, needs_balancer, obtain_balancer
+from equipoise.benchmark.data import RunData, choose_selections, find_environment, split_for_run
+from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.benchmark.recipes import make_settings
 from equipoise.benchmark.records import Record
-from equipoise.benchmark.result import RunResult
-from equipoise.benchmark.run_data import RunData, find_environment, split_for_run
-from equipoise.benchmark.run_directory import RunDescription, RunDirectory
 from equipoise.benchmark.settings import RunSettings
-from equipoise.benchmark.tensorboard import open_curves
-from equipoise.benchmark.training import Diverged, Training
+from equipoise.benchmark.training import Diverged, RunResult, Training, build_algorithm
 from equipoise.data import EnvironmentDataset, get_dataset
+
+
+class Curves:
+    """Writes a record's losses and accuracies under the step they belong to."""
+
+    def __init__(self, directory: Path, *, first_step: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ImportError(
+                f'TensorBoard is not installed: pip install "equipoise[tensorboard]" ({error})'
+            ) from error
+        # What a run wrote before it was cut off is hidden from its last saved step on.
+        self._writer = SummaryWriter(str(directory), purge_step=first_step)
+
+    def add(self, record: Record) -> None:
+        """Add one point to every curve."""
+        values = {f"loss/{name}": value for name, value in record.losses.items()}
+        values |= {f"train accuracy/{e}": v for e, v in record.train_accuracy.items()}
+        values |= {f"held-out accuracy/{e}": v for e, v in record.held_out_accuracy.items()}
+        values["selection/train-domain"] = record.validation_accuracy
+        if record.balanced_validation_accuracy is not None:
+            values["selection/balanced"] = record.balanced_validation_accuracy
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, record.step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._writer.close()
+
+
+@contextmanager
+def open_curves(directory: Path, *, first_step: int, enabled: bool) -> Iterator[Curves | None]:
+    """Curves while the block runs, or None if they are not wanted."""
+    if not enabled:
+        yield None
+        return
+    curves = Curves(directory, first_step=first_step)
+    try:
+        yield curves
+    finally:
+        curves.close()
+
 
 OWN_FEATURIZER = "own"
 
@@ -198,7 +240,7 @@ class _Job:
         # First of all: what cannot be trained should not wait for a balancer to say so.
         choose_selections(self.settings, data)
         algorithm = build_algorithm(self.settings, data, featurizer=self.featurizer)
-        finished = self.ranks.share(self._claim() if self.ranks.is_first else None)
+        finished = self.ranks.share(self._claim(data) if self.ranks.is_first else None)
         if finished is not None:
             return finished
         training = Training(
@@ -218,8 +260,8 @@ class _Job:
             self.directory.check_best(training.selections)
         return training
 
-    def _claim(self) -> RunResult | None:
-        self.directory.claim(RunDescription.of(self.settings, self.dataset))
+    def _claim(self, data: RunData) -> RunResult | None:
+        self.directory.claim(RunDescription.of(self.settings, data))
         return self.directory.load_result()
 
     def _find_balancer(self, data: RunData) -> CausalBalancer:

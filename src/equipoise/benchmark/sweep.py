@@ -1,25 +1,141 @@
-"""Carry out the runs of a sweep that are not there yet, and gather all of them."""
+"""Carry out the runs of a sweep that are not there yet, and gather finished ones."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 
-from equipoise.benchmark.collect_runs import describe_result
-from equipoise.benchmark.local_workers import LocalWorkers, Report
-from equipoise.benchmark.result import RunResult
-from equipoise.benchmark.run_directory import RunDirectory
-from equipoise.benchmark.sweep_plan import PlannedRun
-from equipoise.benchmark.sweep_task import SweepTask, TaskOutcome
-from equipoise.benchmark.trials import FinishedRun
+from equipoise.benchmark.directory import OtherCode, RunDirectory
+from equipoise.benchmark.plan import LISTED, PlannedRun
+from equipoise.benchmark.recipes import parse_value, resolve_balancer
+from equipoise.benchmark.records import RECORDS_VERSION, check_version
+from equipoise.benchmark.selection import FinishedRun
+from equipoise.benchmark.settings import RunSettings
+from equipoise.benchmark.training import RunResult
+from equipoise.benchmark.workers import LocalWorkers, Report, SweepTask, TaskOutcome
+from equipoise.choices import check_choice
 from equipoise.data import check_dataset
+from equipoise.files import write_json
 from equipoise.progress import track
+
+
+def write_manifest(directory: str | Path, name: str, runs: Sequence[PlannedRun]) -> Path:
+    """Write the names of a sweep's runs beside them."""
+    path = Path(directory) / f"sweep-{name}.json"
+    content = {
+        "version": RECORDS_VERSION,
+        "sweep": name,
+        "runs": {run.name: str(run) for run in runs},
+    }
+    write_json(path, content)
+    return path
+
+
+def read_manifest(path: str | Path) -> list[Path]:
+    """The directories of a sweep's runs."""
+    path = Path(path)
+    try:
+        written = json.loads(path.read_text())
+        version, names = written["version"], list(written["runs"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not the file of a sweep ({error!r}); give the directory of the runs, or "
+            "the sweep-NAME.json in it"
+        ) from error
+    check_version(version)
+    return [path.parent / name for name in names]
+
+
+# What a search may vary, and what does not change a number.
+NOT_COMPARED = (*LISTED, "hyperparameters", "selections")
+
+
+def collect_runs(path: str | Path, *, where: Sequence[str] = ()) -> list[FinishedRun]:
+    """Finished runs with a test environment: all below a directory, or those of a sweep's file.
+
+    `where` keeps those with the given settings, as ``name=value``. Begun runs do not count.
+    """
+    path = Path(path)
+    results = [(run.name, result) for run in _find_runs(path) if (result := _load(run))]
+    if not results:
+        raise ValueError(
+            f"no finished run in {path}; a run ends with a result.json (`equipoise sweep` goes on "
+            "with those that have none)"
+        )
+    found = [describe_result(name, result) for name, result in results if _has_test(result)]
+    for condition in where:
+        found = _keep(found, condition)
+    if not found:
+        told = f" with {', '.join(where)}" if where else ""
+        raise ValueError(f"no finished run in {path} has a test environment{told}")
+    return found
+
+
+def _find_runs(path: Path) -> list[Path]:
+    if path.is_file():
+        return read_manifest(path)
+    if not path.is_dir():
+        raise ValueError(f"there are no runs at {path}")
+    if (path / "settings.json").is_file():
+        return [path]
+    return sorted(file.parent for file in path.rglob("settings.json"))
+
+
+def _load(path: Path) -> RunResult | None:
+    return RunDirectory(path).load_result()
+
+
+def _has_test(result: RunResult) -> bool:
+    return result.settings.test_environment is not None
+
+
+def describe_result(name: str, result: RunResult) -> FinishedRun:
+    """A run of ours as selection rules see it."""
+    s = result.settings
+    other = None if s.validation_environment is None else str(s.validation_environment)
+    return FinishedRun(
+        dataset=s.dataset,
+        algorithm=s.algorithm,
+        sampling=s.sampling,
+        test_environment=str(s.test_environment),
+        validation_environment=other,
+        seed=s.seed,
+        hyperparameters=dict(s.hyperparameters),
+        records=result.records,
+        settings={**_further_settings(s), "code": result.code},
+        name=name,
+    )
+
+
+def _further_settings(settings: RunSettings) -> dict[str, Any]:
+    values = {name: v for name, v in settings.to_json().items() if name not in NOT_COMPARED}
+    return {**values, "balancer": resolve_balancer(settings)}
+
+
+def _keep(runs: Iterable[FinishedRun], condition: str) -> list[FinishedRun]:
+    name, equals, text = condition.partition("=")
+    if not equals:
+        raise ValueError(f"expected name=value, got {condition!r}")
+    kept, known = [], set()
+    for run in runs:
+        values = {
+            **{field: getattr(run, field) for field in LISTED},
+            **run.hyperparameters,
+            **run.settings,
+            **{f"balancer.{n}": v for n, v in run.settings.get("balancer", {}).items()},
+        }
+        known |= set(values)
+        if name in values and (values[name] == parse_value(text) or str(values[name]) == text):
+            kept.append(run)
+    check_choice("setting", name, sorted(known))
+    return kept
 
 
 class Workers(Protocol):
@@ -113,8 +229,13 @@ def _locate(dataset: str, data_dir: str | Path | None) -> str:
 
 
 def _find_result(directory: Path, run: PlannedRun) -> RunResult | None:
+    place = RunDirectory(directory / run.name)
     try:
-        return RunDirectory(directory / run.name).load_result()
+        if place.result.is_file():
+            place.check_code(place.describe())
+        return place.load_result()
+    except OtherCode:
+        raise
     except ValueError:  # damaged: the run itself says how, and fails or repairs it
         return None
 

@@ -11,11 +11,9 @@ from typing import Any
 import yaml
 
 from equipoise.algorithms import get_algorithm, list_algorithms
-from equipoise.benchmark.field_types import check_type
-from equipoise.benchmark.own_modules import import_own
+from equipoise.benchmark.plan import FIXED, LISTED, Adjustment, SweepSpec, import_own
 from equipoise.benchmark.recipes import RECIPES
-from equipoise.benchmark.settings import SAMPLINGS, RunSettings
-from equipoise.benchmark.sweep_spec import FIXED, LISTED, Adjustment, SweepSpec
+from equipoise.benchmark.settings import SAMPLINGS, RunSettings, check_type
 from equipoise.choices import check_choice
 from equipoise.data import check_dataset
 

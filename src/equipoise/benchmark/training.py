@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,27 +19,89 @@ from equipoise.algorithms import (
     TrainingState,
     WeightAverage,
     choose_device,
+    get_algorithm,
     get_augmentation,
 )
 from equipoise.balancer import CausalBalancer
+from equipoise.benchmark.balancers import fit_balancer, needs_balancer
+from equipoise.benchmark.batches import StepExamples, feed_steps, make_batches, place_batches
+from equipoise.benchmark.data import RunData, choose_selections, split_for_run
 from equipoise.benchmark.evaluation import Evaluator
-from equipoise.benchmark.feeding import Examples, feed_steps, place_batches
-from equipoise.benchmark.preparation import (
-    build_algorithm,
-    choose_selections,
-    fit_balancer,
-    needs_balancer,
-)
-from equipoise.benchmark.records import Record
-from equipoise.benchmark.result import RunResult
-from equipoise.benchmark.run_data import RunData, split_for_run
-from equipoise.benchmark.sampling import make_batches
-from equipoise.benchmark.schedule import lr_factor
+from equipoise.benchmark.records import Record, digest_code
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import ANNEAL, RunSettings
 from equipoise.data import EnvironmentDataset
 from equipoise.denormals import flush_denormals
 from equipoise.progress import track
+
+
+def build_algorithm(
+    settings: RunSettings, data: RunData, *, featurizer: Featurizer | None = None
+) -> Algorithm:
+    """The algorithm of the settings, for this data."""
+    return make_algorithm(
+        settings,
+        data.dataset.input_shape,
+        data.dataset.n_labels,
+        len(data.training_environments),
+        featurizer=featurizer,
+    )
+
+
+def make_algorithm(
+    settings: RunSettings,
+    input_shape: Sequence[int],
+    n_labels: int,
+    n_environments: int,
+    *,
+    featurizer: Featurizer | None = None,
+) -> Algorithm:
+    """The algorithm of the settings; a `featurizer` comes before the one they name."""
+    return get_algorithm(settings.algorithm)(
+        input_shape,
+        n_labels,
+        n_environments,
+        featurizer=settings.featurizer if featurizer is None else featurizer,
+        seed=settings.seed,
+        **settings.hyperparameters,
+    )
+
+
+def lr_factor(settings: RunSettings, step: int) -> float:
+    """The factor for step `step` (from 0): a linear warm-up, then constant or half a cosine.
+
+    >>> settings = RunSettings(dataset="ColoredMNIST", algorithm="ERM", warm_up=4)
+    >>> [lr_factor(settings, step) for step in (0, 1, 3, 100)]
+    [0.25, 0.5, 1.0, 1.0]
+    """
+    warm = min(1.0, (step + 1) / settings.warm_up) if settings.warm_up else 1.0
+    if settings.schedule == "constant":
+        return warm
+    return warm * 0.5 * (1.0 + math.cos(math.pi * step / settings.steps))
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run ended with: all records, and the one each selection rule chose."""
+
+    settings: RunSettings
+    records: tuple[Record, ...]
+    selected: dict[str, Record]
+    code: str = ""  # digest of what trained it
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `result.json`."""
+        chosen = {
+            name: {
+                "step": record.step,
+                "ood_accuracy": record.ood_accuracy,
+                "ood_held_out_accuracy": record.ood_held_out_accuracy,
+                "validation_accuracy": record.validation_accuracy,
+                "balanced_validation_accuracy": record.balanced_validation_accuracy,
+            }
+            for name, record in self.selected.items()
+        }
+        return {"settings": self.settings.to_json(), "selections": chosen}
 
 
 class Diverged(ValueError):
@@ -165,7 +229,7 @@ class Training:
                 tracker.reach(self.n_steps, self._note())
                 yield self.n_steps
 
-    def step(self, examples: Examples) -> None:
+    def step(self, examples: StepExamples) -> None:
         """One update."""
         settings = self.settings
         draw = [settings.seed, self.n_steps, self.ranks.rank, 0xA06]
@@ -250,7 +314,7 @@ class Training:
     def result(self) -> RunResult:
         """The records so far and what each rule selects of them."""
         selected = {name: SELECTIONS[name]().select(self.records) for name in self.selections}
-        return RunResult(self.settings, tuple(self.records), selected)
+        return RunResult(self.settings, tuple(self.records), selected, digest_code())
 
     def weights(self) -> dict[str, Tensor]:
         """Weights and buffers for prediction: the averaged ones, if they are averaged."""

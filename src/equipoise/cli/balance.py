@@ -81,7 +81,7 @@ def balance(
     """
     from equipoise.algorithms import choose_device
     from equipoise.balance_job import balance_dataset
-    from equipoise.benchmark.parsing import parse_value
+    from equipoise.benchmark import parse_value
     from equipoise.diagnosis import summarise_balance
 
     options = collect_options(
@@ -133,7 +133,7 @@ WORDS, COUNTS = ("prior", "score"), ("n_nearest", "reuse_max", "batch_size")
 def _parse_parameters(choices: list[str]) -> dict[str, Any]:
     """`name=value` texts as parameters of CausalBalancer that have no option of their own."""
     from equipoise.balancer import CausalBalancer
-    from equipoise.benchmark.parsing import parse_value
+    from equipoise.benchmark import parse_value
     from equipoise.choices import check_choice
 
     others = [name for name in CausalBalancer().get_params() if name not in OWN_OPTIONS]

@@ -57,7 +57,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Make an exhibit of the paper again; stopped anywhere, the same command goes on."""
-    from equipoise.benchmark.parsing import parse_choices
+    from equipoise.benchmark import parse_choices
     from equipoise.exhibits import EXHIBITS, ExhibitRequest
 
     given = {name: value for name, value in parse_choices(choices or []).items() if value != {}}

@@ -14,7 +14,7 @@ from equipoise.cli.errors import plain_errors
 from equipoise.cli.options import DataDir, Device, Json, Quiet, print_json
 
 if TYPE_CHECKING:
-    from equipoise.benchmark.sweep import Workers
+    from equipoise.benchmark import Workers
 
 
 @plain_errors
@@ -39,10 +39,7 @@ def sweep(
     quiet: Quiet = False,
 ) -> None:
     """Carry out every run of a sweep; stopped anywhere, the same command goes on."""
-    from equipoise.benchmark.sweep import run_sweep
-    from equipoise.benchmark.sweep_file import read_sweep
-    from equipoise.benchmark.sweep_manifest import write_manifest
-    from equipoise.benchmark.sweep_plan import plan_sweep
+    from equipoise.benchmark import plan_sweep, read_sweep, run_sweep, write_manifest
 
     described = read_sweep(spec, data_dir=data_dir)
     runs = plan_sweep(described, data_dir=data_dir)
@@ -83,8 +80,7 @@ def sweep(
 def _choose_workers(
     n_workers: int | None, ray: bool, address: str | None, cpus: float, gpus: float
 ) -> Workers:
-    from equipoise.benchmark.local_workers import InlineWorker, LocalWorkers
-    from equipoise.benchmark.ray_workers import RayWorkers
+    from equipoise.benchmark import InlineWorker, LocalWorkers, RayWorkers
 
     if not ray:
         if address is not None:
@@ -133,11 +129,14 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Tabulate finished runs: mean ± spread over seeds, by selection rule, beside the paper's."""
-    from equipoise.benchmark.collect_runs import collect_runs
-    from equipoise.benchmark.selected_runs import select_runs
-    from equipoise.benchmark.selection import RULES
-    from equipoise.benchmark.sweep_table import make_tables
-    from equipoise.benchmark.table_files import FORMATS, write_tables
+    from equipoise.benchmark import (
+        FORMATS,
+        RULES,
+        collect_runs,
+        make_tables,
+        select_runs,
+        write_tables,
+    )
 
     found = collect_runs(runs, where=where or ())
     selected = select_runs(found, selection or list(RULES), by=by or ())
@@ -177,11 +176,13 @@ def import_sweep(
     as_json: Json = False,
 ) -> None:
     """Read DomainBed's logs: their table, and the chosen hyperparameters as a sweep of ours."""
-    from equipoise.benchmark.chosen_hyperparameters import write_chosen
-    from equipoise.benchmark.domainbed_logs import read_domainbed
-    from equipoise.benchmark.selected_runs import select_runs
-    from equipoise.benchmark.sweep_table import make_tables
-    from equipoise.benchmark.table_files import write_tables
+    from equipoise.benchmark import (
+        make_tables,
+        read_domainbed,
+        select_runs,
+        write_chosen,
+        write_tables,
+    )
     from equipoise.files import write_whole
 
     selected = select_runs(read_domainbed(directory), [selection])

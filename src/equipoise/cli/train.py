@@ -64,8 +64,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train one model; interrupted anywhere, the same command goes on."""
-    from equipoise.benchmark import train_run
-    from equipoise.benchmark.parsing import parse_choices
+    from equipoise.benchmark import parse_choices, train_run
 
     if quick and profile not in (None, "quick"):
         raise ValueError(f"--quick and --profile {profile} contradict each other: give one of them")
@@ -155,9 +154,9 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Predict labels with a trained model."""
-    from equipoise.benchmark import load_run
-    from equipoise.benchmark.predictions import (
-        check_output,
+    from equipoise.benchmark import (
+        check_predictions,
+        load_run,
         predict_table,
         read_dataset,
         read_examples,
@@ -167,7 +166,7 @@ def predict(
     if (examples is None) == (dataset is None):
         raise ValueError("give either --input or --dataset")
     if output is not None:
-        check_output(output)
+        check_predictions(output)
     trained = load_run(run, selection=selection, device=device)
     if examples is not None:
         found = read_examples(examples, key)

@@ -2,7 +2,12 @@
 
 from equipoise.data import digits, published  # noqa: F401  # datasets become known by name
 from equipoise.data.check import FolderReport, check_folders
-from equipoise.data.dataset import EnvironmentDataset, EnvironmentSubset, split_environments
+from equipoise.data.dataset import (
+    EnvironmentDataset,
+    EnvironmentSubset,
+    fingerprint_data,
+    split_environments,
+)
 from equipoise.data.examples import (
     DataNames,
     Examples,
@@ -44,6 +49,7 @@ __all__ = [
     "check_output",
     "collect_examples",
     "compute_features",
+    "fingerprint_data",
     "flatten_examples",
     "get_dataset",
     "list_datasets",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +14,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
+
+FINGERPRINT_BLOCK = 1024
 
 
 class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
@@ -135,3 +139,24 @@ def split_environments(
     out = np.sort(np.concatenate(parts))
     train = np.setdiff1d(np.arange(len(codes)), out, assume_unique=True)
     return Split(train=train, held_out=out)
+
+
+def fingerprint_data(dataset: EnvironmentDataset) -> str:
+    """Sixteen hexadecimal digits from labels, environments, names and every example.
+
+    >>> from equipoise.data import Examples
+    >>> one = Examples([[0.0], [1.0]], [0, 1], [0, 0])
+    >>> two = Examples([[0.0], [2.0]], [0, 1], [0, 0])
+    >>> fingerprint_data(one) == fingerprint_data(two)
+    False
+    """
+    digest = hashlib.sha256()
+    facts = [dataset.label_names, dataset.environment_names, dataset.input_shape]
+    digest.update(json.dumps(facts).encode())
+    digest.update(np.ascontiguousarray(dataset.labels).tobytes())
+    digest.update(np.ascontiguousarray(dataset.environments).tobytes())
+    for start in range(0, len(dataset), FINGERPRINT_BLOCK):
+        rows = np.arange(start, min(start + FINGERPRINT_BLOCK, len(dataset)))
+        for content in dataset.identify(rows):
+            digest.update(content)
+    return digest.hexdigest()[:16]

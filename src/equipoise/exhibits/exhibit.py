@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.benchmark.result_table import ResultTable
+from equipoise.benchmark import ResultTable
 
 
 @dataclass(frozen=True)

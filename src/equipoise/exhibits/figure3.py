@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.benchmark.batch_tables import tabulate_epoch
-from equipoise.benchmark.result_table import Cell, ResultTable, Row
-from equipoise.benchmark.sampling import make_batches
+from equipoise.benchmark import Cell, ResultTable, Row, make_batches, tabulate_epoch
 from equipoise.diagnosis import mutual_information, same_covariate_rate
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.fitted import fit_exhibit

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from equipoise.benchmark.result_table import ResultTable, Row
-from equipoise.benchmark.selected_runs import select_runs
+from equipoise.benchmark import ResultTable, Row, select_runs
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.pivot import pivot_runs, sort_runs
 from equipoise.exhibits.request import ExhibitRequest, tell_failures

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from equipoise.benchmark.result_table import ResultTable, Row
-from equipoise.benchmark.selected_runs import select_runs
-from equipoise.benchmark.trained_run import TrainedRun, load_run
+from equipoise.benchmark import ResultTable, Row, TrainedRun, load_run, select_runs
 from equipoise.data import EnvironmentDataset, get_dataset, split_environments
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.pivot import pivot_runs

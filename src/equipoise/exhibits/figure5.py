@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from equipoise.benchmark.result_table import Cell, ResultTable, Row
+from equipoise.benchmark import Cell, ResultTable, Row
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.fitted import FittedBalancer, fit_exhibit
 from equipoise.exhibits.request import ExhibitRequest

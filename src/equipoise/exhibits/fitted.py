@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
-from equipoise.benchmark.run_data import RunData, split_for_run
-from equipoise.benchmark.settings import RunSettings
-from equipoise.benchmark.sweep_plan import plan_sweep
+from equipoise.benchmark import (
+    RunData,
+    RunSettings,
+    choose_cache,
+    obtain_balancer,
+    plan_sweep,
+    split_for_run,
+)
 from equipoise.data import get_dataset
 from equipoise.exhibits.request import ExhibitRequest
 from equipoise.exhibits.table1 import SAMPLINGS, TEST_ENVIRONMENT

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from equipoise.benchmark.result_table import Cell, Row, summarise
-from equipoise.benchmark.selected_runs import SelectedRun
+from equipoise.benchmark import Cell, Row, SelectedRun, summarise
 from equipoise.paper import find_accuracy
 
 Labels = tuple[str, ...]

@@ -10,12 +10,19 @@ from typing import Any
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from equipoise.benchmark.local_workers import InlineWorker, LocalWorkers
-from equipoise.benchmark.result_table import ResultTable
-from equipoise.benchmark.sweep import SweepResult, Workers, run_sweep
-from equipoise.benchmark.sweep_plan import merge_settings, plan_sweep
-from equipoise.benchmark.sweep_spec import Adjustment, SweepSpec
-from equipoise.benchmark.table_files import write_tables
+from equipoise.benchmark import (
+    Adjustment,
+    InlineWorker,
+    LocalWorkers,
+    ResultTable,
+    SweepResult,
+    SweepSpec,
+    Workers,
+    merge_settings,
+    plan_sweep,
+    run_sweep,
+    write_tables,
+)
 from equipoise.choices import check_choice
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.files import write_json

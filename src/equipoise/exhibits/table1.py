@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from equipoise.benchmark.result_table import ResultTable, mark_best
-from equipoise.benchmark.selected_runs import SelectedRun, select_runs
-from equipoise.benchmark.sweep_spec import SweepSpec
+from equipoise.benchmark import ResultTable, SelectedRun, SweepSpec, mark_best, select_runs
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.pivot import find_paper, pivot_runs, sort_runs
 from equipoise.exhibits.request import ExhibitRequest, tell_failures

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from equipoise.benchmark.result_table import Cell, ResultTable, Row, mark_best
-from equipoise.benchmark.selected_runs import SelectedRun, select_runs
-from equipoise.benchmark.sweep_table import make_tables
+from equipoise.benchmark import (
+    Cell,
+    ResultTable,
+    Row,
+    SelectedRun,
+    make_tables,
+    mark_best,
+    select_runs,
+)
 from equipoise.data import get_dataset
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.request import ExhibitRequest, tell_failures

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.benchmark.result_table import ResultTable, mark_best
-from equipoise.benchmark.selected_runs import select_runs
+from equipoise.benchmark import ResultTable, mark_best, select_runs
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.pivot import pivot_runs, sort_runs
 from equipoise.exhibits.request import ExhibitRequest, tell_failures

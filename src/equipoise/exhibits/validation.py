@@ -8,9 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from equipoise.benchmark.records import Record
-from equipoise.benchmark.result_table import Cell, ResultTable, Row
-from equipoise.benchmark.trials import FinishedRun
+from equipoise.benchmark import Cell, FinishedRun, Record, ResultTable, Row
 from equipoise.exhibits.exhibit import Exhibit
 from equipoise.exhibits.request import ExhibitRequest, tell_failures
 from equipoise.exhibits.table1 import ALGORITHMS, DATASETS, describe_table1

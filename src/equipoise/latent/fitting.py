@@ -18,7 +18,7 @@ from torch import Tensor
 from equipoise.choices import check_choice
 from equipoise.data import Source
 from equipoise.denormals import flush_denormals
-from equipoise.files import load_state, save_state
+from equipoise.files import UnusableState, load_state, save_state
 from equipoise.latent.model import LatentCovariateModel
 from equipoise.progress import track
 
@@ -273,7 +273,7 @@ class _Fit:
             return
         tensors, facts = load_state(path)
         if facts.get("fingerprint") != self._fingerprint:
-            raise ValueError(
+            raise UnusableState(
                 f"{path} belongs to a fit on other data or with other settings; "
                 "name another file or delete it"
             )

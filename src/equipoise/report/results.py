@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from equipoise.benchmark.result_table import ResultTable, summarise
-from equipoise.benchmark.selected_runs import SelectedRun
+from equipoise.benchmark import ResultTable, SelectedRun, summarise
 from equipoise.paper import find_accuracy
 from equipoise.report.paper import draw_figure
 from equipoise.report.pictures import Axis, Bars, Level, Line, Mark, Panel, Points, make_axis

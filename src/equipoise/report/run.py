@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 from equipoise.algorithms import Featurizer
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import (
+    OWN_FEATURIZER,
+    PREFERRED,
     RECIPES,
     SELECTIONS,
     Record,
     RunData,
+    RunDescription,
+    RunDirectory,
     RunSettings,
     TrainedRun,
     load_run,
     make_settings,
 )
-from equipoise.benchmark.run import OWN_FEATURIZER
-from equipoise.benchmark.run_directory import RunDescription, RunDirectory
-from equipoise.benchmark.trained_run import PREFERRED
 from equipoise.report.figures import plot_curves
 from equipoise.report.html import (
     Html,

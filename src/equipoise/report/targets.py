@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from equipoise.balance import POOLED
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.balancer_cache import choose_cache, find_balancer
-from equipoise.benchmark.fingerprint import fingerprint_data
-from equipoise.benchmark.preparation import needs_balancer
-from equipoise.benchmark.run_data import split_for_run
-from equipoise.benchmark.run_directory import RunDescription, RunDirectory
+from equipoise.benchmark import (
+    RunDescription,
+    RunDirectory,
+    choose_cache,
+    find_balancer,
+    needs_balancer,
+    split_for_run,
+)
 from equipoise.choices import check_choice
 from equipoise.data import EnvironmentDataset, check_dataset, get_dataset
 from equipoise.diagnosis import BalanceDiagnostics
@@ -142,16 +145,18 @@ def _open_run(
     cache: Path | None,
     device: str,
 ) -> Target:
-    if fingerprint_data(dataset) != description.data:
+    data = split_for_run(description.settings, dataset)
+    if data.fingerprint != description.data:
         raise ValueError(
             f"these are not the data that {path} was trained on: their examples differ. Name "
             "those with --data"
         )
-    data = split_for_run(description.settings, dataset)
     balancer, lacks = None, []
     if needs_balancer(description.settings, data):
         place = choose_cache(path) if cache is None else cache
-        balancer = find_balancer(description.settings, data, place, device=device)
+        balancer = find_balancer(
+            description.settings, data, place, device=device, code=description.code
+        )
         if balancer is None:
             lacks.append(
                 f"the balancer of this run is not in {place}, so its balance is not shown: say "

@@ -1,21 +1,128 @@
-"""From the lists of a sweep to its runs, each with all its settings and its own name."""
+"""What a sweep consists of, and its runs, each with all its settings and its own name."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from equipoise.benchmark.recipes import make_settings
+from equipoise.algorithms import get_algorithm, list_algorithms
+from equipoise.benchmark.data import find_environment
+from equipoise.benchmark.recipes import RECIPES, draw_search, make_settings, name_run
 from equipoise.benchmark.run import name_environments
-from equipoise.benchmark.run_data import find_environment
-from equipoise.benchmark.run_name import name_run
-from equipoise.benchmark.search import draw_search
-from equipoise.benchmark.settings import RunSettings
-from equipoise.benchmark.sweep_spec import SweepSpec
+from equipoise.benchmark.settings import SAMPLINGS, RunSettings, check_type
+from equipoise.choices import check_choice
 from equipoise.data import EnvironmentDataset, get_dataset
+
+
+def import_own(modules: tuple[str, ...]) -> None:
+    """Import modules by name, or `.py` files by path, for what they register."""
+    for module in modules:
+        if not module.endswith(".py"):
+            importlib.import_module(module)
+            continue
+        path = Path(module).absolute()
+        name = f"equipoise_own_{path.stem}"
+        if name in sys.modules:
+            continue
+        if not path.is_file():
+            raise ValueError(f"imports names {module}, but there is no such file")
+        described = importlib.util.spec_from_file_location(name, path)
+        assert described is not None
+        assert described.loader is not None  # as for every .py file
+        loaded = importlib.util.module_from_spec(described)
+        sys.modules[name] = loaded
+        described.loader.exec_module(loaded)
+
+
+Environment = int | float | str
+
+# What the lists of a sweep decide is not one of its fixed settings.
+LISTED = ("dataset", "algorithm", "sampling", "test_environment", "validation_environment", "seed")
+FIXED = tuple(f.name for f in fields(RunSettings) if f.name not in LISTED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjustment:
+    """Settings of some of the runs only: of those that agree with every entry of `only`.
+
+    >>> Adjustment(only={"algorithm": "IRM"}, settings={"hyperparameters": {"irm_lambda": 10}})
+    Adjustment(only={'algorithm': 'IRM'}, settings={'hyperparameters': {'irm_lambda': 10}})
+    """
+
+    only: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+    def applies(self, run: Mapping[str, Any]) -> bool:
+        """Whether a run with these listed values is meant; environments are told by name."""
+        return all(str(run.get(name)) == str(value) for name, value in self.only.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSpec:
+    """Runs = datasets × algorithms × samplings × test environments × draws × seeds.
+
+    Parameters
+    ----------
+    datasets, algorithms, samplings : names
+    test_environments : those left out in turn, by name or position; None takes every one; a
+        dictionary has them for each dataset
+    seeds : of weights, batches and balancer
+    draws : of hyperparameters; the first is the recipe's, the others are random
+    profile : the recipe
+    settings : further fields of `RunSettings`, the same for all runs
+    adjustments : settings of some of the runs
+    leave_one_domain_out : add the runs with two environments left out which that rule needs
+    imports : modules or `.py` files that register datasets or algorithms of your own
+
+    >>> SweepSpec(datasets=("ColoredMNIST",), algorithms=("ERM",), seeds=(0, 1)).samplings
+    ('random', 'balanced')
+    """
+
+    datasets: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    samplings: tuple[str, ...] = ("random", "balanced")
+    test_environments: tuple[Environment, ...] | Mapping[str, tuple[Environment, ...]] | None = None
+    seeds: tuple[int, ...] = (0,)
+    draws: int = 1
+    profile: str = "domainbed"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    adjustments: tuple[Adjustment, ...] = ()
+    leave_one_domain_out: bool = False
+    imports: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        import_own(self.imports)  # first: what they register may be named below
+        for name in ("datasets", "algorithms", "samplings", "seeds"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} is empty: a sweep needs at least one")
+        if self.test_environments is not None and not self.test_environments:
+            raise ValueError("test_environments is empty: name some, or leave it out to take all")
+        for name in self.algorithms:
+            check_choice("algorithm", name, list_algorithms())
+        for name in self.samplings:
+            check_choice("sampling", name, SAMPLINGS)
+        check_choice("profile", self.profile, RECIPES)
+        check_type("draws", self.draws, int)
+        if self.draws < 1:
+            raise ValueError(f"draws must be at least 1, got {self.draws}")
+        for seed in self.seeds:
+            check_type("a seed", seed, int)
+        for name in self.settings:
+            check_choice("setting", name, FIXED)
+        for adjustment in self.adjustments:
+            for name in adjustment.only:
+                check_choice("condition", name, LISTED)
+            for name in adjustment.settings:
+                check_choice("setting", name, FIXED)
+            if "algorithm" in adjustment.only:
+                get_algorithm(adjustment.only["algorithm"])
+
 
 NESTED = ("hyperparameters", "balancer")  # settings that are dictionaries: merged, not replaced
 
@@ -41,7 +148,7 @@ def plan_sweep(spec: SweepSpec, *, data_dir: str | Path | None = None) -> tuple[
 
     Datasets change fastest, so that workers that start together fit different balancers.
     """
-    datasets = {name: _open(name, spec.settings, data_dir) for name in spec.datasets}
+    datasets = {name: _open_dataset(name, spec.settings, data_dir) for name in spec.datasets}
     planned: dict[str, PlannedRun] = {}
     unused = set(range(len(spec.adjustments)))
     for seed, draw, algorithm, sampling in product(
@@ -135,7 +242,7 @@ def _choose_left_out(
     return chosen
 
 
-def _open(
+def _open_dataset(
     name: str, settings: Mapping[str, Any], data_dir: str | Path | None
 ) -> EnvironmentDataset:
     return get_dataset(name, data_dir=data_dir, data_seed=int(settings.get("data_seed", 0)))

@@ -5,7 +5,7 @@ import torch
 
 from equipoise.algorithms import make_featurizer
 from equipoise.benchmark import execute_run, load_run
-from equipoise.benchmark.predictions import predict_table, read_examples, write_predictions
+from equipoise.benchmark.trained import predict_table, read_examples, write_predictions
 
 from .tiny import make_data, make_settings
 
@@ -121,7 +121,7 @@ def test_a_model_comes_back_without_pretrained_weights(path, monkeypatch):
         asked.append(pretrained)
         return make(*arguments, pretrained=pretrained, **options)
 
-    for module in ("algorithms.base", "benchmark.trained_run"):
+    for module in ("algorithms.base", "benchmark.trained"):
         monkeypatch.setattr(f"equipoise.{module}.make_featurizer", record)
     load_run(path)
     assert asked == [False]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from equipoise.benchmark import split_for_run
-from equipoise.benchmark.run_data import find_environment
+from equipoise.benchmark.data import find_environment
 from equipoise.data import Examples
 
 from .tiny import make_data, make_settings

@@ -1,6 +1,6 @@
 import pytest
 
-from equipoise.benchmark.parsing import parse_choices
+from equipoise.benchmark.recipes import parse_choices
 
 
 def test_names_go_where_they_belong():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from equipoise.algorithms import TrainingState
-from equipoise.benchmark.checkpoints import Checkpoints
+from equipoise.benchmark.directory import Checkpoints
 
 
 def state(number):

@@ -7,8 +7,8 @@ import pytest
 
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import split_for_run
-from equipoise.benchmark.balancer_cache import choose_cache, obtain_balancer
-from equipoise.benchmark.locks import Locked, hold_lock
+from equipoise.benchmark.balancers import choose_cache, obtain_balancer
+from equipoise.locks import Locked, hold_lock
 
 from .tiny import make_data, make_settings
 

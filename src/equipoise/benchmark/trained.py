@@ -1,22 +1,133 @@
-"""Examples from files, and predictions into files."""
+"""A trained model brought back from its directory, and its predictions."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
-from equipoise.benchmark.run_data import find_environment
-from equipoise.benchmark.trained_run import TrainedRun
+from equipoise.algorithms import Algorithm, Featurizer, choose_device, make_featurizer
+from equipoise.benchmark.data import find_environment
+from equipoise.benchmark.directory import RunDescription, RunDirectory
+from equipoise.benchmark.evaluation import BLOCK
+from equipoise.benchmark.run import OWN_FEATURIZER
+from equipoise.benchmark.settings import RunSettings
+from equipoise.benchmark.training import make_algorithm
 from equipoise.choices import check_choice
-from equipoise.data import get_dataset
-from equipoise.files import write_whole
+from equipoise.data import as_source, get_dataset
+from equipoise.files import load_state, write_whole
+
+# Without test data the balanced rule estimates accuracy elsewhere best.
+PREFERRED = ("balanced", "train-domain")
+
+
+class TrainedRun:
+    """A model at the checkpoint that a selection rule chose.
+
+    `predict` gives codes: positions in `label_names`. `MTL` and `ARM` look at the batch they
+    predict, so give them examples of one environment at a time.
+    """
+
+    def __init__(
+        self, description: RunDescription, algorithm: Algorithm, selection: str, step: int
+    ) -> None:
+        self.settings: RunSettings = description.settings
+        self.label_names = description.label_names
+        self.environment_names = description.environment_names
+        self.input_shape = description.input_shape
+        self.algorithm, self.selection, self.step = algorithm, selection, step
+
+    def predict(self, x: Any) -> NDArray[np.int64]:
+        """The most probable label [N] of arrays, tensors, data frames or datasets."""
+        return np.asarray(self.predict_proba(x).argmax(axis=1), dtype=np.int64)
+
+    @torch.no_grad()
+    def predict_proba(self, x: Any) -> NDArray[np.float64]:
+        """The probability of every label [N, m]. uint8 is taken for pixels, as in training."""
+        source = as_source(x)
+        device = next(self.algorithm.parameters()).device
+        blocks = []
+        for start in range(0, len(source), BLOCK):
+            rows = source.fetch(np.arange(start, min(start + BLOCK, len(source))))
+            self._check_shape(rows.shape[1:])
+            logits = self.algorithm.predict(rows.float().to(device))
+            blocks.append(logits.double().softmax(dim=1).cpu().numpy())
+        return np.concatenate(blocks) if blocks else np.zeros((0, len(self.label_names)))
+
+    def _check_shape(self, shape: Sequence[int]) -> None:
+        if tuple(shape) != self.input_shape:
+            raise ValueError(
+                f"an example has the shape {tuple(shape)}, the model was trained on "
+                f"{self.input_shape}"
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"TrainedRun({self.settings.algorithm} on {self.settings.dataset}, "
+            f"{self.settings.sampling} batches, step {self.step} chosen by {self.selection!r})"
+        )
+
+
+def load_run(
+    path: str | Path,
+    *,
+    selection: str | None = None,
+    device: str = "cpu",
+    featurizer: Featurizer | None = None,
+) -> TrainedRun:
+    """Bring back the model of a run, at the checkpoint chosen by `selection`.
+
+    By default that is "balanced" where it was kept, else "train-domain". A run with a network
+    of your own needs it again as `featurizer`.
+    """
+    directory = RunDirectory(path)
+    description = directory.describe()
+    settings = description.settings
+    if settings.featurizer == OWN_FEATURIZER and featurizer is None:
+        raise ValueError(f"{path} was trained with a network of your own: give it as featurizer")
+    chosen = _choose_selection(directory, selection)
+    weights, facts = load_state(directory.best(chosen))
+    algorithm = make_algorithm(
+        settings,
+        description.input_shape,
+        len(description.label_names),
+        _count_training(description),
+        featurizer=featurizer or partial(_make_untrained, network=settings.featurizer),
+    )
+    algorithm.load_state_dict(weights)
+    algorithm.to(choose_device(device)).eval()
+    return TrainedRun(description, algorithm, chosen, int(facts["step"]))
+
+
+def _make_untrained(input_shape: Sequence[int], *, network: str) -> nn.Module:
+    """The network without the pretrained weights, which the run's own replace at once."""
+    return make_featurizer(input_shape, network, pretrained=False)
+
+
+def _choose_selection(directory: RunDirectory, selection: str | None) -> str:
+    kept = directory.kept_selections()
+    if not kept:
+        raise ValueError(f"{directory.path} has no trained weights yet: let it reach a checkpoint")
+    if selection is not None:
+        return check_choice(f"selection rule for {directory.path}", selection, kept)
+    return next((name for name in PREFERRED if name in kept), kept[0])
+
+
+def _count_training(description: RunDescription) -> int:
+    settings = description.settings
+    left_out = (settings.test_environment, settings.validation_environment)
+    return len(description.environment_names) - sum(name is not None for name in left_out)
+
 
 INPUTS = (".npy", ".npz", ".csv", ".parquet")
 OUTPUTS = (".csv", ".parquet", ".npz")
@@ -76,7 +187,7 @@ def predict_table(run: TrainedRun, examples: Examples) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def check_output(path: str | Path) -> None:
+def check_predictions(path: str | Path) -> None:
     """Refuse a file that `write_predictions` could not write."""
     path = Path(path)
     check_choice("kind of output", path.suffix, OUTPUTS)
@@ -87,7 +198,7 @@ def check_output(path: str | Path) -> None:
 def write_predictions(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table of predictions whole, as .csv, .parquet or .npz by the name's ending."""
     path = Path(path)
-    check_output(path)
+    check_predictions(path)
     with write_whole(path) as temporary:
         if path.suffix == ".csv":
             table.to_csv(temporary, index=False)

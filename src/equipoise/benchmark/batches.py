@@ -1,32 +1,36 @@
-"""Which examples a step sees: an index batch for each training environment, by step number.
-
-Any step can be drawn without the ones before it, so a resumed run replays nothing.
-"""
+"""Which examples a step sees, and how they are fetched."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
-from equipoise.algorithms import get_algorithm, is_large_image
+from equipoise.algorithms import Augmentation, Batch, get_algorithm, is_large_image
 from equipoise.balance import BalancedBatchSampler, Matches, match_covariate
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.run_data import RunData
+from equipoise.benchmark.data import RunData
 from equipoise.benchmark.settings import RunSettings
+from equipoise.data import EnvironmentDataset
+from equipoise.diagnosis import cross_table
 
 Ints = NDArray[np.int64]
-
-LARGEST_DEFAULT_MATCHES = 9
 
 
 class Batches(Protocol):
     """Index batches over the rows of `RunData.train`."""
 
-    def draw(self, step: int) -> list[Ints]:
-        """This rank's share of step `step` (from 0): one array for each training environment."""
+    def draw_step(self, step: int) -> list[Ints]:
+        """This rank's share of step `step` (from 0): one array for each training environment.
+
+        Any step can be drawn without the ones before it, so a resumed run replays nothing. The
+        array of an environment without a match is empty.
+        """
         ...
 
 
@@ -41,7 +45,7 @@ class RandomBatches:
         self._members = _members_of(environments)
         self._shuffled: dict[tuple[int, int], Ints] = {}
 
-    def draw(self, step: int) -> list[Ints]:
+    def draw_step(self, step: int) -> list[Ints]:
         return [self._take(e, step * self.size)[self._share] for e in range(len(self._members))]
 
     def _take(self, environment: int, start: int) -> Ints:
@@ -83,7 +87,7 @@ class ClassBalancedBatches:
             self._starts.append(starts)
             self._counts.append(counts)
 
-    def draw(self, step: int) -> list[Ints]:
+    def draw_step(self, step: int) -> list[Ints]:
         generator = np.random.default_rng([self.seed, step, 0xC1A5])
         batches = []
         for rows, starts, counts in zip(self._rows, self._starts, self._counts, strict=True):
@@ -91,26 +95,6 @@ class ClassBalancedBatches:
             place = (generator.random(self.size) * counts[label]).astype(np.int64)
             batches.append(rows[starts[label] + place][self._share])
         return batches
-
-
-class MatchedBatches:
-    """Algorithm 1: the batches of a `BalancedBatchSampler`, cut into environments."""
-
-    def __init__(self, sampler: BalancedBatchSampler) -> None:
-        self.sampler = sampler
-        self._next = -1
-
-    def draw(self, step: int) -> list[Ints]:
-        epoch, position = divmod(step, len(self.sampler))
-        if step != self._next or position == 0:
-            state = {"seed": self.sampler.seed, "epoch": epoch, "position": position}
-            self.sampler.load_state_dict(state)
-            self._drawn = iter(self.sampler)
-        self._next = step + 1
-        batch = np.asarray(next(self._drawn), dtype=np.int64)
-        # The environments stand one after the other.
-        cuts = np.flatnonzero(np.diff(self.sampler.environments[batch])) + 1
-        return np.split(batch, cuts)
 
 
 def make_batches(
@@ -138,7 +122,7 @@ def make_batches(
         return ClassBalancedBatches(
             train.labels, train.environments, size, seed=seed, num_replicas=num_replicas, rank=rank
         )
-    sampler = BalancedBatchSampler(
+    return BalancedBatchSampler(
         labels,
         train.environments,
         _find_matches(settings, data, labels, balancer),
@@ -149,7 +133,6 @@ def make_batches(
         num_replicas=num_replicas,
         rank=rank,
     )
-    return MatchedBatches(sampler)
 
 
 def _find_matches(
@@ -180,9 +163,7 @@ def _find_matches(
 
 def count_matches(settings: RunSettings, n_labels: int) -> int:
     """a: as set, else m − 1 and at most 9."""
-    if settings.n_matches is not None:
-        return settings.n_matches
-    return min(n_labels - 1, LARGEST_DEFAULT_MATCHES)
+    return min(n_labels - 1, 9) if settings.n_matches is None else settings.n_matches
 
 
 def count_anchors(settings: RunSettings, n_labels: int, input_shape: Sequence[int] = ()) -> int:
@@ -210,3 +191,63 @@ def _share_of(size: int, num_replicas: int, rank: int) -> slice:
             "processes; enlarge the batch or start fewer processes"
         )
     return slice(rank * size // num_replicas, (rank + 1) * size // num_replicas)
+
+
+StepExamples = tuple[Tensor, Tensor, list[int]]  # x and y of all environments, and their sizes
+
+
+class StepDataset(Dataset[StepExamples]):
+    """`dataset[index arrays]` is one step's examples, each environment's after the other."""
+
+    def __init__(self, examples: EnvironmentDataset) -> None:
+        self.examples = examples
+
+    def __getitem__(self, parts: list[Ints]) -> StepExamples:
+        rows = np.concatenate(parts)
+        labels = torch.from_numpy(self.examples.labels[rows])
+        return self.examples.fetch(rows), labels, [len(part) for part in parts]
+
+
+def feed_steps(
+    examples: EnvironmentDataset, batches: Batches, *, start: int, stop: int, num_workers: int = 0
+) -> Iterator[StepExamples]:
+    """The examples of steps `start` to `stop` − 1; with workers, fetched ahead of time.
+
+    Workers serve datasets whose `__getitem__` is slow (files, photos). The order and content
+    do not depend on their number.
+    """
+    dataset = StepDataset(examples)
+    indices = (batches.draw_step(step) for step in range(start, stop))
+    if num_workers == 0:
+        yield from (dataset[parts] for parts in indices)
+        return
+    # The steps come from a generator, so nothing is asked of a sampler's length.
+    yield from DataLoader(dataset, sampler=indices, batch_size=None, num_workers=num_workers)
+
+
+def place_batches(
+    examples: StepExamples, augment: Augmentation | None, seed: int, device: torch.device
+) -> list[Batch]:
+    """One augmented (x, y) for each environment on the device; `seed` is this step's own."""
+    x, y, sizes = examples
+    x, y = x.to(device), y.to(device)
+    if augment is not None:
+        x = augment(x, torch.Generator().manual_seed(seed))
+    return list(zip(torch.split(x, sizes), torch.split(y, sizes), strict=True))
+
+
+def tabulate_epoch(
+    settings: RunSettings, data: RunData, balancer: CausalBalancer
+) -> NDArray[np.int64]:
+    """Label × covariate over as many batches as make every example an anchor about once."""
+    if data.train.covariate is None:
+        raise ValueError(f"the true covariate of {settings.dataset} is not known")
+    batches = make_batches(settings, data, balancer=balancer)
+    size = len(data.train) // len(data.training_environments)
+    anchors = count_anchors(settings, data.train.n_labels, data.train.input_shape)
+    n_batches = max(1, size // anchors)
+    drawn = np.concatenate([part for t in range(n_batches) for part in batches.draw_step(t)])
+    n_values = int(data.train.covariate.max()) + 1
+    return cross_table(
+        data.train.labels[drawn], data.train.covariate[drawn], (data.train.n_labels, n_values)
+    )

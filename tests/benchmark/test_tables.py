@@ -7,10 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from equipoise.benchmark.result_table import Cell, ResultTable, Row, mark_best, summarise
-from equipoise.benchmark.selected_runs import SelectedRun
-from equipoise.benchmark.sweep_table import make_tables
-from equipoise.benchmark.table_files import FORMATS, write_tables
+from equipoise.benchmark.selection import SelectedRun
+from equipoise.benchmark.tables import (
+    FORMATS,
+    Cell,
+    ResultTable,
+    Row,
+    make_tables,
+    mark_best,
+    summarise,
+    write_tables,
+)
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=9)
 

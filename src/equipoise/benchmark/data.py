@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
-from equipoise.data import EnvironmentDataset, EnvironmentSubset, split_environments
+from equipoise.data import (
+    EnvironmentDataset,
+    EnvironmentSubset,
+    fingerprint_data,
+    split_environments,
+)
 
 Ints = NDArray[np.int64]
 
@@ -30,6 +37,11 @@ class RunData:
     held_out_parts: tuple[Ints, ...]
     train: EnvironmentSubset
     held_out: EnvironmentSubset
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the whole dataset, examples and all; a run computes it once."""
+        return fingerprint_data(self.dataset)
 
 
 def split_for_run(settings: RunSettings, dataset: EnvironmentDataset) -> RunData:
@@ -98,3 +110,20 @@ def find_environment(dataset: EnvironmentDataset, wanted: int | float | str | No
         listed = ", ".join(f"{i} ({name})" for i, name in enumerate(names))
         raise ValueError(f"there is no test environment {wanted!r}; choose one of {listed}")
     return int(str(wanted))
+
+
+def choose_selections(settings: RunSettings, data: RunData) -> tuple[str, ...]:
+    """The rules asked for; by default all that the data allow."""
+    lacking = {}
+    if len(data.training_environments) < 2:
+        lacking["balanced"] = "two training environments or more"
+    if data.test_environment is None:
+        lacking["test-domain"] = "a test environment"
+    possible = tuple(name for name in SELECTIONS if name not in lacking)
+    for name in settings.selections or ():
+        if name in lacking:
+            raise ValueError(
+                f"selection rule {name!r} needs {lacking[name]}, which this run has not; possible "
+                f"here: {', '.join(possible)}"
+            )
+    return settings.selections or possible

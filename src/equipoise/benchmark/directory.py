@@ -4,41 +4,101 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equipoise.benchmark.checkpoints import Checkpoints, read_tensors, write_tensors
-from equipoise.benchmark.fingerprint import fingerprint_data
-from equipoise.benchmark.locks import Locked, hold_lock
-from equipoise.benchmark.records import RECORDS_VERSION, OtherVersion, Record, check_version
-from equipoise.benchmark.result import RunResult
-from equipoise.benchmark.run_name import list_differences
+from equipoise import __version__
+from equipoise.algorithms import TrainingState
+from equipoise.benchmark.data import RunData
+from equipoise.benchmark.recipes import list_differences
+from equipoise.benchmark.records import (
+    RECORDS_VERSION,
+    OtherVersion,
+    Record,
+    check_version,
+    digest_code,
+)
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
-from equipoise.benchmark.training import Training
-from equipoise.data import EnvironmentDataset
-from equipoise.files import remove_parts, write_json, write_whole
+from equipoise.benchmark.training import RunResult, Training
+from equipoise.files import (
+    UnusableState,
+    load_state,
+    remove_parts,
+    save_state,
+    write_json,
+    write_whole,
+)
+from equipoise.locks import Locked, hold_lock
+
+KEPT = 2
+
+
+class OtherCode(ValueError):
+    """A run that another version of the code has trained."""
+
+
+class Checkpoints:
+    """A directory with the last two training states; of a damaged one the other is left."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def paths(self) -> list[Path]:
+        """The saved states, newest first."""
+        return sorted(self.directory.glob("step-*.safetensors"), reverse=True)
+
+    def save(self, state: TrainingState, step: int) -> None:
+        """Write a state whole, then forget all but the last two."""
+        save_state(self.directory / f"step-{step:09d}.safetensors", state.tensors, state.values)
+        for path in self.paths()[KEPT:]:
+            path.unlink()
+
+    def load(self) -> TrainingState | None:
+        """The newest readable state; None if there is none at all.
+
+        A damaged one is passed over with a warning; if all are damaged, that is a ValueError.
+        """
+        paths = self.paths()
+        for path in paths:
+            try:
+                return TrainingState(*load_state(path))
+            except UnusableState as error:
+                warnings.warn(f"{error}. Going on from the state before it", stacklevel=3)
+        if paths:
+            raise ValueError(
+                f"no checkpoint in {self.directory} can be read; restore one of them, or delete "
+                "them all to start over"
+            )
+        return None
 
 
 @dataclass(frozen=True)
 class RunDescription:
-    """What a run is about: enough to bring its model back without the data."""
+    """What a run is about: enough to bring its model back without the data.
+
+    `data` is the fingerprint of the dataset, `code` the digest of the code that trained.
+    """
 
     settings: RunSettings
-    data: str  # fingerprint
+    data: str
+    code: str
     input_shape: tuple[int, ...]
     label_names: tuple[str, ...]
     environment_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, settings: RunSettings, dataset: EnvironmentDataset) -> RunDescription:
-        """Describe a run on this dataset."""
+    def of(cls, settings: RunSettings, data: RunData) -> RunDescription:
+        """Describe a run of this code on these data."""
+        dataset = data.dataset
         return cls(
             settings,
-            fingerprint_data(dataset),
+            data.fingerprint,
+            digest_code(),
             tuple(dataset.input_shape),
             tuple(dataset.label_names),
             tuple(dataset.environment_names),
@@ -48,6 +108,8 @@ class RunDescription:
         """Plain values for `settings.json`."""
         return {
             "version": RECORDS_VERSION,
+            "equipoise": __version__,
+            "code": self.code,
             "settings": self.settings.to_json(),
             "data": self.data,
             "input_shape": list(self.input_shape),
@@ -62,6 +124,7 @@ class RunDescription:
         return cls(
             RunSettings.from_json(values["settings"]),
             values["data"],
+            values["code"],
             tuple(values["input_shape"]),
             tuple(values["label_names"]),
             tuple(values["environment_names"]),
@@ -136,18 +199,27 @@ class RunDirectory:
         changed = list_differences(found.settings, wanted.settings, wanted.input_shape)
         if not changed and found.data != wanted.data:
             changed = ["the data have changed"]
+        self.check_code(found)
         if changed:
             raise ValueError(
                 f"{self.path} holds a run with other settings: {'; '.join(changed)}. Choose "
                 "another output, or delete that run"
             )
 
+    def check_code(self, found: RunDescription) -> None:
+        """Refuse to go on with what other code began."""
+        if found.code != digest_code():
+            raise OtherCode(
+                f"{self.path} was trained by other code ({found.code}, now {digest_code()}): its "
+                "numbers are not mixed with new ones. Choose another output, or delete that run"
+            )
+
     def load_result(self) -> RunResult | None:
         """The result of a run that is finished and has all its records, else None."""
         if not self.result.is_file():
             return None
-        settings = self.describe().settings
-        records = tuple(self.load_records())
+        description = self.describe()
+        settings, records = description.settings, tuple(self.load_records())
         if not records or records[-1].step != settings.steps:
             return None
         try:
@@ -159,7 +231,7 @@ class RunDirectory:
                 "again from the last checkpoint"
             ) from error
         self.check_best(names)
-        return RunResult(settings, records, selected)
+        return RunResult(settings, records, selected, description.code)
 
     def load_records(self) -> list[Record]:
         """All records so far; a last line that was cut off does not count."""
@@ -180,7 +252,7 @@ class RunDirectory:
         """Refuse to go on without the best weights so far: no later checkpoint has them."""
         for name in selections:
             try:
-                read_tensors(self.best(name))
+                load_state(self.best(name))
             except ValueError as error:
                 raise ValueError(
                     f"the best weights by {name!r} are lost: {error}. Restore {self.best(name)}; "
@@ -206,7 +278,7 @@ class RunDirectory:
             for name, record in training.result().selected.items():
                 if record is training.records[-1]:
                     facts = {"selection": name, "step": record.step}
-                    write_tensors(self.best(name), training.weights(), facts)
+                    save_state(self.best(name), training.weights(), facts)
         self.checkpoints.save(training.training_state(), training.n_steps)
         if training.at_checkpoint:
             with self.records.open("a") as file:

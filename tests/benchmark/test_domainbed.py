@@ -4,8 +4,8 @@ from itertools import combinations
 import pytest
 from typer.testing import CliRunner
 
-from equipoise.benchmark.domainbed_logs import read_domainbed
-from equipoise.benchmark.selected_runs import select_runs
+from equipoise.benchmark.domainbed import read_domainbed
+from equipoise.benchmark.selection import select_runs
 from equipoise.benchmark.sweep_file import read_sweep
 from equipoise.cli import app
 

@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from equipoise.benchmark.run_name import list_differences, name_run
-from equipoise.benchmark.sweep_plan import plan_sweep
-from equipoise.benchmark.sweep_spec import Adjustment, SweepSpec
+from equipoise.benchmark.plan import Adjustment, SweepSpec, plan_sweep
+from equipoise.benchmark.recipes import list_differences, name_run
 
 from .tiny import SWEEP_SETTINGS, make_settings, write_data
 

@@ -1,0 +1,356 @@
+"""Tables of results: mean ± spread, the best in bold, the paper's number beside ours."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from equipoise.benchmark.selection import RULES, SelectedRun
+from equipoise.choices import check_choice
+from equipoise.files import write_whole
+from equipoise.paper import find_accuracy
+from equipoise.paper.accuracies import AVERAGE
+
+SPREADS = {
+    "deviation": "standard deviation over seeds",
+    "error": "standard error of the mean over seeds",
+}
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mean in percent over `n` values, and the paper's number for the same."""
+
+    mean: float
+    spread: float | None
+    n: int
+    paper: float | None = None
+    best: bool = False
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.paper is None else self.mean - self.paper
+
+
+def summarise(
+    accuracies: Sequence[float], *, spread: str = "deviation", paper: float | None = None
+) -> Cell:
+    """The mean and spread of shares from 0 to 1, in percent; no spread of a single one.
+
+    >>> cell = summarise([0.70, 0.72], paper=69.8)
+    >>> round(cell.mean, 1), round(cell.spread, 1), round(cell.difference, 1)
+    (71.0, 1.4, 1.2)
+    """
+    check_choice("spread", spread, SPREADS)
+    n = len(accuracies)
+    mean = 100.0 * sum(accuracies) / n
+    width = None
+    if n > 1:
+        width = math.sqrt(sum((100.0 * a - mean) ** 2 for a in accuracies) / (n - 1))
+        width = width / math.sqrt(n) if spread == "error" else width
+    return Cell(mean, width, n, paper)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Labels that say what the row is, then a cell for each column; None where there is none."""
+
+    labels: tuple[str, ...]
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A title, rows of cells under named columns, and what must be known to read them."""
+
+    title: str
+    label_names: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_markdown(self) -> str:
+        """A table for a README, notes below."""
+        lines = [f"**{self.title}**", ""]
+        lines.append("| " + " | ".join((*self.label_names, *self.columns)) + " |")
+        lines.append("|" + "---|" * (len(self.label_names) + len(self.columns)))
+        for row in self.rows:
+            cells = [_write(cell, "**{}**", "±") for cell in row.cells]
+            lines.append("| " + " | ".join((*map(_escape_markdown, row.labels), *cells)) + " |")
+        for note in self.notes:
+            lines += ["", note]
+        return "\n".join(lines) + "\n"
+
+    def to_latex(self) -> str:
+        """A `tabular` for a paper, with booktabs."""
+        head = [_escape_latex(name) for name in (*self.label_names, *self.columns)]
+        lines = [
+            *(f"% {note}" for note in (self.title, *self.notes)),
+            r"\begin{tabular}{" + "l" * len(self.label_names) + "c" * len(self.columns) + "}",
+            r"\toprule",
+            " & ".join(head) + r" \\",
+            r"\midrule",
+        ]
+        for row in self.rows:
+            cells = [_write(cell, r"\textbf{{{}}}", r"$\pm$") for cell in row.cells]
+            cells = [cell.replace(MISSING, "--").replace("−", "$-$") for cell in cells]
+            lines.append(" & ".join((*map(_escape_latex, row.labels), *cells)) + r" \\")
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+    def to_csv(self) -> str:
+        """A line for each cell, for programs: mean, spread, n, paper, difference."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        facts = ("mean", "spread", "n", "paper", "difference", "best")
+        writer.writerow((*self.label_names, "column", *facts))
+        for row in self.rows:
+            for column, cell in zip(self.columns, row.cells, strict=True):
+                if cell is not None:
+                    numbers = (cell.mean, cell.spread, cell.n, cell.paper, cell.difference)
+                    written = [_number(value) for value in numbers]
+                    writer.writerow((*row.labels, column, *written, int(cell.best)))
+        return text.getvalue()
+
+    def to_rich(self) -> Table:
+        """For the terminal."""
+        caption = " ".join(self.notes)
+        table = Table(title=escape(self.title), caption=escape(caption) or None)
+        for name in self.label_names:
+            table.add_column(name)
+        for name in self.columns:
+            table.add_column(name, justify="right")
+        for row in self.rows:
+            cells = [_write(cell, "[bold]{}[/bold]", "±") for cell in row.cells]
+            table.add_row(*(escape(label) for label in row.labels), *cells)
+        return table
+
+
+def mark_best(rows: Iterable[Row], *, together: int, by_column: bool) -> tuple[Row, ...]:
+    """Mark the best cells among rows that agree in their first `together` labels.
+
+    Of each column on its own if `by_column`, else of all columns. As good is what prints alike.
+    """
+    rows = tuple(rows)
+    best: dict[tuple, float] = {}
+    for row in rows:
+        for place, cell in enumerate(row.cells):
+            if cell is not None:
+                key = (row.labels[:together], place if by_column else None)
+                best[key] = max(best.get(key, -math.inf), round(cell.mean, 1))
+    marked = []
+    for row in rows:
+        cells = [
+            cell
+            and replace(
+                cell,
+                best=round(cell.mean, 1)
+                == best[row.labels[:together], place if by_column else None],
+            )
+            for place, cell in enumerate(row.cells)
+        ]
+        marked.append(Row(row.labels, tuple(cells)))
+    return tuple(marked)
+
+
+def _write(cell: Cell | None, bold: str, plus_minus: str) -> str:
+    if cell is None:
+        return MISSING
+    mean = f"{cell.mean:.1f}"
+    text = bold.format(mean) if cell.best else mean
+    if cell.spread is not None:
+        text += f" {plus_minus} {cell.spread:.1f}"
+    if cell.paper is not None:
+        difference = cell.mean - cell.paper
+        sign = "−" if round(difference, 1) < 0 else "+"
+        text += f" ({cell.paper:g}, {sign}{abs(difference):.1f})"
+    return text
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _escape_markdown(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def _escape_latex(text: str) -> str:
+    for special in "&%$#_{}":
+        text = text.replace(special, f"\\{special}")
+    return text
+
+
+Key = tuple[str, ...]
+
+
+def make_tables(selected: Sequence[SelectedRun], *, spread: str = "deviation") -> list[ResultTable]:
+    """A table for each dataset, and with several datasets one of their averages.
+
+    The average of a seed is over all test environments of the dataset that occur; a seed that
+    lacks one of them is not in it.
+    """
+    by = tuple(selected[0].by) if selected else ()
+    labels = ("selection", "algorithm", "batches", *by)
+    datasets = list(dict.fromkeys(run.dataset for run in selected))
+    tables = [_tabulate_dataset(dataset, labels, selected, spread) for dataset in datasets]
+    if len(datasets) > 1 and any(len(table.columns) > 1 for table in tables):
+        rows = [
+            Row(key, tuple(_average(dataset, key, group, spread) for dataset in datasets))
+            for key, group in _group(selected).items()
+        ]
+        tables.append(
+            ResultTable(
+                "averages over test environments",
+                labels,
+                tuple(datasets),
+                mark_best(rows, together=1, by_column=True),
+                _notes(selected, spread),
+            )
+        )
+    return tables
+
+
+def _tabulate_dataset(
+    dataset: str, labels: Key, selected: Sequence[SelectedRun], spread: str
+) -> ResultTable:
+    runs = [run for run in selected if run.dataset == dataset]
+    environments = sorted({run.test_environment for run in runs}, key=_in_order)
+    rows = []
+    for key, group in _group(runs).items():
+        cells = [
+            _make_cell(dataset, environment, key, group, spread) for environment in environments
+        ]
+        if len(environments) > 1:
+            cells.append(_average(dataset, key, group, spread))
+        rows.append(Row(key, tuple(cells)))
+    columns = (*environments, AVERAGE) if len(environments) > 1 else tuple(environments)
+    return ResultTable(
+        dataset,
+        labels,
+        columns,
+        mark_best(rows, together=1, by_column=True),
+        _notes(runs, spread),
+    )
+
+
+def _in_order(environment: str) -> tuple[float, str]:
+    """Numbers by size, then names by the alphabet."""
+    try:
+        return float(environment), ""
+    except ValueError:
+        return float("inf"), environment
+
+
+def _group(selected: Sequence[SelectedRun]) -> dict[Key, list[SelectedRun]]:
+    """Runs by rule, algorithm, sampling and what else tells them apart, the rules first."""
+    groups: dict[Key, list[SelectedRun]] = defaultdict(list)
+    for run in sorted(selected, key=lambda run: list(RULES).index(run.selection)):
+        told = tuple(str(value) for value in run.by.values())
+        groups[run.selection, run.algorithm, run.sampling, *told].append(run)
+    return groups
+
+
+def _make_cell(
+    dataset: str, environment: str, key: Key, group: Sequence[SelectedRun], spread: str
+) -> Cell | None:
+    values = [run.ood_accuracy for run in group if run.test_environment == environment]
+    if not values:
+        return None
+    return summarise(values, spread=spread, paper=_find_paper(dataset, environment, key))
+
+
+def _average(dataset: str, key: Key, group: Sequence[SelectedRun], spread: str) -> Cell | None:
+    by_seed: dict[int, dict[str, float]] = defaultdict(dict)
+    for run in group:
+        if run.dataset == dataset:
+            by_seed[run.seed][run.test_environment] = run.ood_accuracy
+    environments = {name for found in by_seed.values() for name in found}
+    means = [
+        sum(found.values()) / len(found)
+        for found in by_seed.values()
+        if len(found) == len(environments)
+    ]
+    if not means:
+        return None
+    # The paper averages over every environment; one or two of them are something else.
+    paper = _find_paper(dataset, AVERAGE, key) if len(environments) > 2 else None
+    return summarise(means, spread=spread, paper=paper)
+
+
+def _find_paper(dataset: str, environment: str, key: Key) -> float | None:
+    selection, algorithm, sampling, *told = key
+    if told:
+        return None
+    found = find_accuracy(
+        dataset=dataset,
+        algorithm=algorithm,
+        sampling=sampling,
+        test_environment=environment,
+        selection=selection,
+    )
+    return None if found is None else found.accuracy
+
+
+def _notes(selected: Sequence[SelectedRun], spread: str) -> tuple[str, ...]:
+    seeds = len({run.seed for run in selected})
+    said = f"± {SPREADS[spread]}, {seeds} of them" if seeds > 1 else "one seed"
+    return (
+        f"Out-of-domain accuracy in %, {said}; in brackets the paper's number and the difference. "
+        "Columns are the environment left out.",
+    )
+
+
+def _join_markdown(tables: Sequence[ResultTable]) -> str:
+    return "\n".join(table.to_markdown() for table in tables)
+
+
+def _join_latex(tables: Sequence[ResultTable]) -> str:
+    return "\n".join(table.to_latex() for table in tables)
+
+
+def _join_csv(tables: Sequence[ResultTable]) -> str:
+    """One header and the rows of all tables, the title as first column."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for position, table in enumerate(tables):
+        header, *rows = csv.reader(table.to_csv().splitlines())
+        if position == 0:
+            writer.writerow(["table", *header])
+        writer.writerows([table.title, *row] for row in rows)
+    return text.getvalue()
+
+
+FORMATS: dict[str, Callable[[Sequence[ResultTable]], str]] = {
+    "markdown": _join_markdown,
+    "latex": _join_latex,
+    "csv": _join_csv,
+}
+ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
+
+
+def write_tables(
+    tables: Sequence[ResultTable], path: str | Path, *, sentences: Sequence[str] = ()
+) -> None:
+    """Write tables as Markdown, LaTeX or CSV, as the file's ending says.
+
+    `sentences` on what they show come after them, but not into CSV.
+    """
+    path = Path(path)
+    check_choice("ending of a table's file", path.suffix, ENDINGS)
+    text = FORMATS[ENDINGS[path.suffix]](tables)
+    if path.suffix == ".md":
+        text += "".join(f"\n{sentence}\n" for sentence in sentences)
+    if path.suffix == ".tex":
+        text += "".join(f"% {sentence}\n" for sentence in sentences)
+    with write_whole(path) as temporary:
+        temporary.write_text(text)
