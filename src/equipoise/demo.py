@@ -194,7 +194,8 @@ def _draw(
     dependence: Dependence | None,
 ) -> None:
     first = {
-        name: make_batches(settings[name], data, balancer=balancer).draw(0)[0] for name in SAMPLINGS
+        name: make_batches(settings[name], data, balancer=balancer).draw_step(0)[0]
+        for name in SAMPLINGS
     }
     figure = draw_batches(data.train, first["random"], first["balanced"])
     save_figure(figure, output / "batches.png")

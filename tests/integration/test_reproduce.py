@@ -23,7 +23,7 @@ from equipoise.exhibits import (
     reproduce_table4,
     reproduce_validation,
 )
-from equipoise.exhibits.figure4c import measure_accuracy
+from equipoise.exhibits.curves import measure_accuracy
 
 SETTINGS = {
     "steps": 2,

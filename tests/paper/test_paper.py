@@ -5,12 +5,13 @@ import pytest
 from equipoise.algorithms import list_algorithms
 from equipoise.benchmark.settings import RunSettings
 from equipoise.paper import (
+    ALL_DATASETS,
+    AVERAGE,
     find_accuracy,
     list_accuracies,
     list_paper_datasets,
     paper_settings,
 )
-from equipoise.paper.accuracies import ALL_DATASETS, AVERAGE
 
 
 @pytest.mark.parametrize("table", range(5, 12))

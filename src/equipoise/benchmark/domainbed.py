@@ -14,8 +14,7 @@ import yaml
 from equipoise.algorithms import get_algorithm, list_algorithms
 from equipoise.benchmark.records import Record
 from equipoise.benchmark.selection import FinishedRun, SelectedRun
-from equipoise.paper import list_accuracies
-from equipoise.paper.accuracies import AVERAGE
+from equipoise.paper import AVERAGE, list_accuracies
 
 FILE = "results.jsonl"
 

@@ -16,8 +16,7 @@ from rich.table import Table
 from equipoise.benchmark.selection import RULES, SelectedRun
 from equipoise.choices import check_choice
 from equipoise.files import write_whole
-from equipoise.paper import find_accuracy
-from equipoise.paper.accuracies import AVERAGE
+from equipoise.paper import AVERAGE, find_accuracy
 
 SPREADS = {
     "deviation": "standard deviation over seeds",

@@ -7,15 +7,10 @@ require("rich", extra="cli")
 
 from collections.abc import Callable
 
-from equipoise.exhibits.exhibit import Exhibit
-from equipoise.exhibits.figure3 import reproduce_figure3
-from equipoise.exhibits.figure4 import reproduce_figure4a, reproduce_figure4b
-from equipoise.exhibits.figure4c import reproduce_figure4c
-from equipoise.exhibits.figure5 import reproduce_figure5
-from equipoise.exhibits.request import ExhibitRequest
-from equipoise.exhibits.table1 import reproduce_table1
-from equipoise.exhibits.table2 import reproduce_table2
-from equipoise.exhibits.table4 import reproduce_table4
+from equipoise.exhibits.curves import reproduce_figure4a, reproduce_figure4b, reproduce_figure4c
+from equipoise.exhibits.pictures import reproduce_figure3, reproduce_figure5
+from equipoise.exhibits.request import Exhibit, ExhibitRequest
+from equipoise.exhibits.tables import reproduce_table1, reproduce_table2, reproduce_table4
 from equipoise.exhibits.validation import reproduce_validation
 
 EXHIBITS: dict[str, Callable[[ExhibitRequest], Exhibit]] = {

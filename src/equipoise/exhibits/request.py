@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,24 +11,51 @@ from typing import Any
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import (
     Adjustment,
+    Cell,
     InlineWorker,
     LocalWorkers,
     ResultTable,
+    Row,
+    RunData,
+    RunSettings,
+    SelectedRun,
     SweepResult,
     SweepSpec,
     Workers,
+    choose_cache,
     merge_settings,
+    obtain_balancer,
     plan_sweep,
     run_sweep,
+    split_for_run,
+    summarise,
     write_tables,
 )
 from equipoise.choices import check_choice
-from equipoise.exhibits.exhibit import Exhibit
+from equipoise.data import get_dataset
 from equipoise.files import write_json
-from equipoise.paper import list_paper_datasets, paper_settings
+from equipoise.paper import find_accuracy, list_paper_datasets, paper_settings
 from equipoise.report import save_figure
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """Tables, what they say in words, and the files written."""
+
+    tables: tuple[ResultTable, ...]
+    sentences: tuple[str, ...]
+    files: tuple[Path, ...]
+
+
+# What the exhibits on coloured digits share.
+SAMPLINGS = ("random", "balanced")
+TEST_ENVIRONMENT = 2  # e = 0.9
+RULES = ("balanced", "train-domain", "test-domain")
+RECORD = ("dataset", "algorithm", "sampling", "seed", "selection", "ood_accuracy", "step")
+CEILING = 75.0
 
 # The recipe behind each profile of an exhibit.
 PROFILES = {"quick": "quick", "paper": "domainbed"}
@@ -145,3 +173,93 @@ def tell_failures(swept: SweepResult) -> tuple[str, ...]:
         return ()
     few = "; ".join(dict.fromkeys(list(swept.errors.values())[:3]))
     return (f"{len(swept.errors)} runs failed and are not in the numbers: {few}.",)
+
+
+Labels = tuple[str, ...]
+
+
+def pivot_runs(
+    selected: Sequence[SelectedRun],
+    *,
+    row: Callable[[SelectedRun], Labels],
+    column: Callable[[SelectedRun], str],
+    paper: bool = True,
+) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Columns and rows in the order of first appearance; the paper's number where it has one."""
+    groups: dict[tuple[Labels, str], list[SelectedRun]] = defaultdict(list)
+    for run in selected:
+        groups[row(run), column(run)].append(run)
+    labels = dict.fromkeys(row(run) for run in selected)
+    columns = tuple(dict.fromkeys(column(run) for run in selected))
+    rows = [
+        Row(each, tuple(_make_cell(groups.get((each, name)), paper) for name in columns))
+        for each in labels
+    ]
+    return columns, tuple(rows)
+
+
+def _make_cell(group: Sequence[SelectedRun] | None, paper: bool) -> Cell | None:
+    if not group:
+        return None
+    number = find_paper(group[0]) if paper else None
+    return summarise([run.ood_accuracy for run in group], paper=number)
+
+
+def as_record(run: SelectedRun) -> dict[str, Any]:
+    """The published form of a number: what it is of, and `ood_accuracy` from 0 to 1."""
+    values = run.to_json()
+    return {**{name: values[name] for name in RECORD}, **run.by}
+
+
+def find_paper(run: SelectedRun) -> float | None:
+    """The paper's accuracy for the cell of this run, in percent."""
+    found = find_accuracy(
+        dataset=run.dataset,
+        algorithm=run.algorithm,
+        sampling=run.sampling,
+        test_environment=run.test_environment,
+        selection=run.selection,
+        metric=str(run.by.get("balancer.metric", "")),
+    )
+    return None if found is None else found.accuracy
+
+
+def sort_runs(selected: Sequence[SelectedRun], rules: Sequence[str]) -> list[SelectedRun]:
+    """By rule, then dataset, each in the order of first appearance."""
+    datasets = list(dict.fromkeys(run.dataset for run in selected))
+    return sorted(
+        selected, key=lambda run: (rules.index(run.selection), datasets.index(run.dataset))
+    )
+
+
+@dataclass(frozen=True)
+class FittedBalancer:
+    """Settings of the runs by sampling, the data they see, and the balancer fitted on them."""
+
+    settings: dict[str, RunSettings]
+    data: RunData
+    balancer: CausalBalancer
+
+
+def fit_exhibit(request: ExhibitRequest, dataset: str) -> FittedBalancer:
+    """Load the balancer of the first seed, or fit it; runs of Table 1 find it later."""
+    spec = request.describe_sweep(
+        datasets=(dataset,),
+        algorithms=("ERM",),
+        samplings=SAMPLINGS,
+        test_environments=(TEST_ENVIRONMENT,),
+        seeds=(0,),
+    )
+    runs = plan_sweep(spec, data_dir=request.data_dir)
+    settings = {run.settings.sampling: run.settings for run in runs}
+    chosen = settings["balanced"]
+    opened = get_dataset(dataset, data_dir=request.data_dir, data_seed=chosen.data_seed)
+    data = split_for_run(chosen, opened)
+    balancer = obtain_balancer(
+        chosen,
+        data,
+        choose_cache(request.runs / runs[0].name),
+        device=request.device,
+        verbose=request.verbose,
+    )
+    return FittedBalancer(settings, data, balancer)

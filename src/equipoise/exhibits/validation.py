@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from equipoise.benchmark import Cell, FinishedRun, Record, ResultTable, Row
-from equipoise.exhibits.exhibit import Exhibit
-from equipoise.exhibits.request import ExhibitRequest, tell_failures
-from equipoise.exhibits.table1 import ALGORITHMS, DATASETS, describe_table1
+from equipoise.exhibits.request import Exhibit, ExhibitRequest, tell_failures
+from equipoise.exhibits.tables import ALGORITHMS, DATASETS, describe_table1
 from equipoise.report import ValidationPoint, draw_validation
 
 RULES = ("balanced", "train-domain")

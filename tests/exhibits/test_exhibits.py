@@ -5,8 +5,7 @@ import pytest
 from equipoise.benchmark import Record
 from equipoise.benchmark.selection import FinishedRun
 from equipoise.benchmark.tables import Cell, Row
-from equipoise.exhibits.figure4 import tell_degree, tell_matches
-from equipoise.exhibits.figure4c import tell_slope
+from equipoise.exhibits.curves import tell_degree, tell_matches, tell_slope
 from equipoise.exhibits.validation import measure_shortfalls
 
 
