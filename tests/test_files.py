@@ -1,18 +1,29 @@
 """A file is there whole, or as it was before."""
 
-import json
+import errno
 import os
 import stat
 
 import pytest
 import torch
 
-from equipoise.files import load_state, remove_parts, save_state, write_json, write_whole
+from equipoise.files import (
+    DamagedFile,
+    WriteFailed,
+    check_regular,
+    load_state,
+    read_json,
+    remove_parts,
+    save_state,
+    write_json,
+    write_whole,
+)
 
 
 def test_an_error_while_writing_leaves_the_old_file_and_no_litter(tmp_path):
     path = tmp_path / "settings.json"
     write_json(path, {"a": 1})
+    before = path.read_text()
 
     def write_and_fail():
         with write_whole(path) as temporary:
@@ -21,7 +32,7 @@ def test_an_error_while_writing_leaves_the_old_file_and_no_litter(tmp_path):
 
     with pytest.raises(OSError, match="disk full"):
         write_and_fail()
-    assert json.loads(path.read_text()) == {"a": 1}
+    assert path.read_text() == before
     assert [p.name for p in tmp_path.iterdir()] == ["settings.json"]
 
 
@@ -74,3 +85,71 @@ def test_a_truncated_state_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(ValueError, match=r"state\.safetensors is not a readable"):
         load_state(path)
+
+
+SCHEMA = {"names": [str], "n": int, "share": float, "note?": str | None}
+
+
+def test_json_comes_back_without_its_digest(tmp_path):
+    content = {"names": ["a", "é"], "n": 1, "share": 1, "note": None}
+    write_json(tmp_path / "a.json", content)
+    assert read_json(tmp_path / "a.json", SCHEMA) == content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"n": 1, "share": 0.5}, "names is missing"),
+        ({"names": None, "n": 1, "share": 0.5}, "names must be list, got None"),
+        ({"names": ["a", 2], "n": 1, "share": 0.5}, r"names\[1\] must be str, got 2"),
+        ({"names": [], "n": True, "share": 0.5}, "n must be int, got True"),
+        ({"names": [], "n": 1, "share": "x"}, "share must be float, got 'x'"),
+        ({"names": [], "n": 1, "share": 1, "note": 3}, "note must be str or null, got 3"),
+    ],
+)
+def test_a_field_that_is_missing_or_wrong_is_named(tmp_path, content, message):
+    write_json(tmp_path / "a.json", content)
+    with pytest.raises(DamagedFile, match=rf"a\.json is damaged \({message}\); delete it"):
+        read_json(tmp_path / "a.json", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"null", b"[]", b'{"a": 1}', b"\xff\xfe", b"[" * 100_000, b'{"digest": "0"}'],
+)
+def test_json_that_is_not_ours_is_one_kind_of_error(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(DamagedFile, match=r"a\.json is damaged"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_changed_value_does_not_fit_the_digest(tmp_path):
+    write_json(tmp_path / "a.json", {"seed": 1})
+    changed = (tmp_path / "a.json").read_text().replace("1", "2", 1)
+    (tmp_path / "a.json").write_text(changed)
+    with pytest.raises(DamagedFile, match="does not fit its digest"):
+        read_json(tmp_path / "a.json")
+
+
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
+        with pytest.raises(ValueError, match="expected a regular file"):
+            check_regular(path)
+    with pytest.raises(ValueError, match="cannot be read: No such file"):
+        check_regular(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="cannot be read"):
+        check_regular("a\0b")
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"), [(errno.ENOSPC, "Make room"), (errno.EROFS, "Choose another place")]
+)
+def test_a_failed_write_says_what_to_do(tmp_path, number, advice):
+    def write():
+        with write_whole(tmp_path / "a.json"):
+            raise OSError(number, os.strerror(number))
+
+    with pytest.raises(WriteFailed, match=rf"a\.json could not be written .*{advice}"):
+        write()
+    assert not list(tmp_path.iterdir())

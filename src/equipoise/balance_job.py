@@ -17,7 +17,8 @@ from equipoise.balancer import CausalBalancer
 from equipoise.choices import check_choice
 from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data
 from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
-from equipoise.files import remove_parts, write_json, write_whole
+from equipoise.files import read_json, remove_parts, write_json, write_whole
+from equipoise.locks import own_directory
 
 SETTINGS = "settings.json"
 CHECKPOINT = "fit.safetensors"
@@ -63,9 +64,24 @@ def balance_dataset(
     training = dataset.subset(rows)
     balancer = CausalBalancer(**parameters, verbose=verbose)
     balancer.check_fit(training)
-    _begin(output, balancer, training, rows, known)
-    balancer = _fit(balancer, training, output)
-    chosen = {name: np.asarray(values)[rows] for name, values in (known or {}).items()}
+    _check_place(output)
+    with own_directory(output):
+        _begin(output, balancer, training, rows, known)
+        balancer = _fit(balancer, training, output)
+        chosen = {name: np.asarray(values)[rows] for name, values in (known or {}).items()}
+        return _write(output, balancer, training, rows, chosen, report=report, verbose=verbose)
+
+
+def _write(
+    output: Path,
+    balancer: CausalBalancer,
+    training: EnvironmentSubset,
+    rows: NDArray[np.int64],
+    chosen: Mapping[str, NDArray],
+    *,
+    report: bool,
+    verbose: bool,
+) -> BalanceResult:
     examined = balancer.examine(training)
     diagnostics = balancer.diagnose(examined, known=chosen or None)
     groups = diagnostics.groups
@@ -98,6 +114,14 @@ def _choose_rows(dataset: EnvironmentDataset, leave_out: Sequence[str]) -> NDArr
     return np.flatnonzero(~np.isin(dataset.environments, codes))
 
 
+def _check_place(output: Path) -> None:
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output} is a file; the output is a directory")
+    held = [] if not output.is_dir() or (output / SETTINGS).exists() else list(output.iterdir())
+    if any(file.name != ".lock" and file.suffix != ".part" for file in held):
+        raise ValueError(f"{output} is not empty and holds no result: choose another output")
+
+
 def _begin(
     output: Path,
     balancer: CausalBalancer,
@@ -106,8 +130,6 @@ def _begin(
     known: Mapping[str, Any] | None,
 ) -> None:
     """Write down what this directory is about, or see that it is about the same."""
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"{output} is a file; the output is a directory")
     parameters = balancer.get_params()
     for name in ("verbose", "n_jobs", "device"):  # how it is done, not what comes out
         parameters.pop(name)
@@ -119,11 +141,9 @@ def _begin(
     }
     facts = json.loads(json.dumps(facts, default=lambda value: value.item()))  # numpy's numbers
     path = output / SETTINGS
-    if path.is_file():
-        try:
-            found = json.loads(path.read_text())
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is damaged ({error}); choose another output") from error
+    if path.exists():
+        schema = {"parameters": dict, "data": str, "examples": int, "known": [str]}
+        found = read_json(path, schema, hint="choose another output, or delete this one")
         if found != facts:
             differ = _list_differences(found, facts)
             if not _is_only_begun(output):
@@ -136,9 +156,6 @@ def _begin(
                 stacklevel=3,
             )
             _remove_checkpoints(output)
-    elif output.is_dir() and any(output.iterdir()):
-        raise ValueError(f"{output} is not empty and holds no result: choose another output")
-    output.mkdir(parents=True, exist_ok=True)
     remove_parts(output)
     write_json(path, facts)
 
@@ -169,7 +186,7 @@ def _fit(balancer: CausalBalancer, training: EnvironmentDataset, output: Path) -
 
 def _is_only_begun(output: Path) -> bool:
     """Whether there is nothing but what a call writes before its first result."""
-    begun = (SETTINGS, CHECKPOINT)
+    begun = (SETTINGS, CHECKPOINT, ".lock")
     return all(file.name.startswith(begun) or file.suffix == ".part" for file in output.iterdir())
 
 

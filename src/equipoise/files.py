@@ -1,41 +1,102 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and checked when they are read.
+
+Every file that the package writes for itself carries a digest of its content. It finds damage
+(a flipped bit, a cut end), not forgery. One reader for each format, and one kind of error.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
+import math
 import os
+import stat
 import tempfile
+import types
+import typing
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+
+from equipoise.checks import check_memory, show
+
+#: No JSON file of ours is larger, and no file of anyone else is read that is.
+MOST_JSON_BYTES = 2**28
+DIGEST = "digest"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DamagedFile(ValueError):
+    """A file that is there and does not hold what it should: which, where, and what to do."""
+
+
+class UnusableState(DamagedFile):
+    """A saved state that is damaged, or that belongs to something else."""
+
+
+class WriteFailed(OSError):
+    """A file that could not be written; what was there before is intact."""
+
+
+# --- writing -----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def write_whole(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it over `path` if the block succeeds.
 
-    A reader sees the old file or the new one, never a part; an error leaves no litter.
+    A reader sees the old file or the new one, never a part; an error leaves no litter. A full
+    disk or a read-only place is a `WriteFailed` that says so.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    with tell_write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(
+            prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent
+        )
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+            _sync_directory(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def tell_write_errors(path: str | Path) -> Iterator[None]:
+    """Turn whatever a write raises into one sentence."""
     try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        _sync_directory(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except WriteFailed:
+        raise
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        full = getattr(error, "errno", None) in NO_ROOM or "No space" in str(error)
+        advice = (
+            "Make room and give the same command again"
+            if full
+            else "Choose another place, or make this one writable"
+        )
+        failed = WriteFailed(
+            f"{path} could not be written ({reason}); what was saved before is intact. {advice}"
+        )
+        failed.errno = getattr(error, "errno", None)
+        raise failed from error
 
 
 def _sync_directory(path: Path) -> None:
@@ -65,20 +126,19 @@ def _umask() -> int:
 
 
 def write_json(path: str | Path, content: Any) -> None:
-    """Write `content` as indented JSON, whole."""
+    """Write `content` as indented JSON, whole; a dictionary gets a digest of its content."""
+    if isinstance(content, Mapping):
+        content = stamp(content)
     with write_whole(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n")
+        temporary.write_text(_spell_json(content), encoding="utf-8")
 
 
-class UnusableState(ValueError):
-    """A saved state that is damaged, or that belongs to something else."""
+def _spell_json(content: Any) -> str:
+    return json.dumps(content, indent=2) + "\n"
 
 
 def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any) -> None:
-    """Write tensors and JSON facts as one safetensors file with a checksum, whole.
-
-    A full disk is an OSError that says so.
-    """
+    """Write tensors and JSON facts as one safetensors file with a digest, whole."""
     plain: dict[str, torch.Tensor] = {}
     stored = set()
     for name, tensor in tensors.items():
@@ -88,39 +148,211 @@ def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any
         plain[name] = content.clone() if place in stored else content
         stored.add(place)
     # One entry: the format writes several in any order, and equal states should be equal files.
-    metadata = {"state": json.dumps({"facts": facts, "sha256": _checksum(plain)})}
+    state = json.dumps({"facts": facts, DIGEST: _digest_state(plain, facts)})
+    with write_whole(path) as temporary:
+        save_file(plain, temporary, metadata={"state": state})
+
+
+# --- digests -----------------------------------------------------------------------------------
+
+
+def stamp(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A dictionary with a digest of the rest as its last entry.
+
+    >>> stamp({"a": 1})["digest"] == stamp({"a": 1, "digest": "other"})["digest"]
+    True
+    """
+    rest = {key: value for key, value in content.items() if key != DIGEST}
+    text = json.dumps(json.loads(json.dumps(rest)), sort_keys=True)
+    return {**rest, DIGEST: hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}
+
+
+def is_intact(content: Any) -> bool:
+    """Whether a dictionary is as `stamp` left it."""
+    return isinstance(content, dict) and stamp(content)[DIGEST] == content.get(DIGEST)
+
+
+def _digest_state(tensors: Mapping[str, torch.Tensor], facts: Any) -> str:
+    """Of tensors by a checksum as fast as memory (CRC-32), of names, shapes and facts by BLAKE2."""
+    digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        content = tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b""
+        about = f"{name} {tensor.dtype} {tuple(tensor.shape)} {zlib.crc32(content)};"
+        digest.update(about.encode())
+    return digest.hexdigest()
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def check_regular(path: str | Path) -> Path:
+    """Refuse what is no regular file: a pipe or a device would be waited for without end."""
+    path = Path(path)
     try:
-        with write_whole(path) as temporary:
-            save_file(plain, temporary, metadata=metadata)
-    except (SafetensorError, OSError) as error:
-        raise OSError(
-            f"{path} could not be written ({error}); what was saved before is intact. Make room "
-            "and give the same command again"
-        ) from error
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"{path} cannot be read: {reason}") from error
+    if not stat.S_ISREG(mode):
+        kind = "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+        raise ValueError(f"{path} is {kind}; expected a regular file")
+    return path
+
+
+def read_json(
+    path: str | Path,
+    schema: Any = Any,
+    *,
+    stamped: bool = True,
+    hint: str = "delete it, or restore a copy",
+) -> Any:
+    """Read a JSON file and check it; whatever is wrong with it is a `DamagedFile`.
+
+    Parameters
+    ----------
+    path : str or Path
+    schema : type, list or dict
+        What it must hold, see `check_fields`.
+    stamped : bool
+        Whether it must carry the digest that `write_json` gives; it is taken off.
+    hint : str
+        What to do about a damaged one.
+    """
+    path = check_regular(path)
+    try:
+        if path.stat().st_size > MOST_JSON_BYTES:
+            raise ValueError(f"it is larger than {MOST_JSON_BYTES >> 20} MB")
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
+        if stamped and not (is_intact(content) and _spell_json(content) == text):
+            raise ValueError("its content does not fit its digest")
+    except RecursionError:
+        raise DamagedFile(f"{path} is damaged (it is nested too deeply); {hint}") from None
+    except (OSError, ValueError) as error:
+        raise DamagedFile(f"{path} is damaged ({error}); {hint}") from error
+    if stamped:
+        del content[DIGEST]
+    try:
+        check_fields(content, schema)
+    except ValueError as error:
+        raise DamagedFile(f"{path} is damaged ({error}); {hint}") from error
+    return content
+
+
+def check_fields(value: Any, schema: Any, place: str = "") -> None:
+    """Check plain values against a schema; the field at fault is named in the ValueError.
+
+    A schema is a type (or a union of them), `Any`, `[schema]` for a list of such values, or a
+    dictionary of fields, of which those ending in "?" may be missing.
+
+    >>> check_fields({"names": ["a"]}, {"names": [str], "note?": str | None})
+    >>> check_fields({"names": [1]}, {"names": [str]})
+    Traceback (most recent call last):
+    ValueError: names[0] must be str, got 1
+    """
+    if schema is Any:
+        return
+    if isinstance(schema, dict):
+        _check_is(value, dict, place)
+        for name, inner in schema.items():
+            field = name.removesuffix("?")
+            where = f"{place}.{field}" if place else field
+            if field in value:
+                check_fields(value[field], inner, where)
+            elif not name.endswith("?"):
+                raise ValueError(f"{where} is missing")
+    elif isinstance(schema, list):
+        _check_is(value, list, place)
+        for position, each in enumerate(value):
+            check_fields(each, schema[0], f"{place}[{position}]")
+    else:
+        _check_is(value, schema, place)
+
+
+def _check_is(value: Any, kind: Any, place: str) -> None:
+    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    allowed = {*kinds, int} if float in kinds else set(kinds)
+    if type(value) not in allowed:
+        names = ["null" if k is types.NoneType else k.__name__ for k in kinds]
+        raise ValueError(
+            f"{place or 'its content'} must be {' or '.join(names)}, got {show(value)}"
+        )
 
 
 def load_state(path: str | Path) -> tuple[dict[str, torch.Tensor], Any]:
     """Read what `save_state` wrote; a damaged file is an `UnusableState` that names it."""
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise UnusableState(f"no saved state at {path}")
+    check_regular(path)
     try:
         with safe_open(path, framework="pt") as opened:
-            state = json.loads(opened.metadata()["state"])
-        facts, tensors = state["facts"], load_file(path)
-        whole = state["sha256"] == _checksum(tensors)
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+            text = opened.metadata()["state"]
+        state, tensors = json.loads(text), load_file(path)
+        facts, digest = state["facts"], state[DIGEST]
+        if _digest_state(tensors, facts) != digest or json.dumps(state) != text:
+            raise ValueError("its content does not fit its digest")
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise UnusableState(
-            f"{path} is not a readable saved state ({error}); delete it or restore a copy"
+            f"{path} is not a readable saved state ({reason}); delete it or restore a copy"
         ) from error
-    if not whole:
-        raise UnusableState(f"{path} is damaged: its checksum does not fit")
     return tensors, facts
 
 
-def _checksum(tensors: Mapping[str, torch.Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+def list_arrays(path: str | Path) -> list[str]:
+    """The names of the arrays in an .npz file."""
+    with _open_npz(check_regular(path)) as archive:
+        names = archive.namelist()
+    return [name.removesuffix(".npy") for name in names if name.endswith(".npy")]
+
+
+def read_array(path: str | Path, name: str | None = None) -> NDArray[Any]:
+    """The array of an .npy file, or the named one of an .npz file; never a pickled object.
+
+    Its header is compared with the size of the file, and that with the memory, before anything
+    is allocated.
+    """
+    path = check_regular(path)
+    what = str(path) if name is None else f"array {name!r} of {path}"
+    with contextlib.ExitStack() as stack:
+        if name is None:
+            size, opened = path.stat().st_size, stack.enter_context(path.open("rb"))
+        else:
+            archive = stack.enter_context(_open_npz(path))
+            info = archive.getinfo(f"{name}.npy")
+            size, opened = info.file_size, stack.enter_context(archive.open(info))
+        check_memory(what, size)
+        try:
+            version = np.lib.format.read_magic(opened)
+            read_header = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }.get(version)
+            if read_header is None:
+                raise ValueError(f"its format has the version {version}")
+            shape, in_columns, kind = read_header(opened)
+            if kind.hasobject:
+                raise ValueError("it holds Python objects, which are never unpacked")
+            count = math.prod(shape)
+            if count * kind.itemsize > size:
+                raise ValueError(f"its header promises {shape} of {kind}, more than it holds")
+            content = opened.read(count * kind.itemsize)
+            flat = np.frombuffer(content, dtype=kind, count=count) if count else np.empty(0, kind)
+            return flat.reshape(shape, order="F" if in_columns else "C").copy()
+        except Exception as error:  # numpy's and zip's readers raise all kinds on damaged content
+            raise ValueError(f"{what} cannot be read as an array: {error}") from error
+
+
+@contextlib.contextmanager
+def _open_npz(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        archive = zipfile.ZipFile(path)
+    except Exception as error:  # as above
+        with path.open("rb") as file:
+            renamed = file.read(6) == b"\x93NUMPY"
+        hint = "; it is a single array, give it the ending .npy" if renamed else ""
+        raise ValueError(f"{path} cannot be read as arrays: {error}{hint}") from error
+    with archive:
+        yield archive

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from equipoise.files import tell_write_errors
+
 
 class Locked(Exception):
     """Another process holds the lock; its text is what that process left in the file."""
@@ -21,8 +23,10 @@ def hold_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Itera
     """
     import fcntl  # not there on Windows, where the rest of the package works
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
+    with tell_write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("a+")
+    with opened as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -36,3 +40,16 @@ def hold_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Itera
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+@contextmanager
+def own_directory(path: str | Path) -> Iterator[None]:
+    """Be the one process that writes to a directory; a second one is told which is the first."""
+    path = Path(path)
+    try:
+        with hold_lock(path / ".lock"):
+            yield
+    except Locked as owner:
+        raise ValueError(
+            f"process {owner} is writing to {path}; wait for it, end it, or choose another output"
+        ) from None

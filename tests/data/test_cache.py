@@ -63,5 +63,5 @@ def test_rows_of_another_shape_are_refused(store):
 
 def test_a_damaged_description_is_named(store):
     (store.path / "store.json").write_text("{")
-    with pytest.raises(ValueError, match="cannot be read as a cache"):
+    with pytest.raises(ValueError, match=r"store.json is damaged .* delete that directory"):
         RowStore.reopen(store.path)

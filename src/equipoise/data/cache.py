@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import io
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from equipoise.files import write_json
+from equipoise.files import DamagedFile, read_json, tell_write_errors, write_json
 from equipoise.locks import hold_lock
 
 
@@ -50,7 +51,10 @@ def count_threads(n_jobs: int | None) -> int:
     return n_jobs
 
 
+VERSION = 2
 DIGEST_BYTES = 32  # SHA-256
+ENTRY = np.dtype([("digest", np.uint8, DIGEST_BYTES), ("sum", "<u4")])
+ENTRY_BYTES = ENTRY.itemsize
 
 
 class RowStore:
@@ -71,10 +75,12 @@ class RowStore:
         self.path, self.shape, self.dtype = Path(path), tuple(shape), np.dtype(dtype)
         self._row_bytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         self._mapped: NDArray[Any] | None = None
-        expected = {"shape": list(self.shape), "dtype": self.dtype.str}
+        self._entries: NDArray[Any] = np.empty(0, dtype=ENTRY)
+        self._is_checked: NDArray[np.bool_] = np.empty(0, dtype=bool)
+        expected = {"version": VERSION, "shape": list(self.shape), "dtype": self.dtype.str}
         found = _read_facts(self.path)
         if found is not None and found != expected:
-            raise ValueError(
+            raise DamagedFile(
                 f"{self.path} holds rows of {found}, expected {expected}; delete that directory"
             )
         if found is None:
@@ -100,15 +106,20 @@ class RowStore:
 
     def __len__(self) -> int:
         """Rows that are complete: those with their digest."""
-        return min(_size(self._digests) // DIGEST_BYTES, _size(self._rows) // self._row_bytes)
+        return min(_size(self._digests) // ENTRY_BYTES, _size(self._rows) // self._row_bytes)
+
+    def _read_entries(self) -> NDArray[Any]:
+        """Digest and checksum of every row."""
+        with self._digests.open("rb") if len(self) else io.BytesIO() as file:
+            content = file.read(len(self) * ENTRY_BYTES)
+        return np.frombuffer(content, dtype=ENTRY)
 
     def find(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
         """The position of each digest's row, −1 where there is none."""
-        n = len(self)
-        content = self._digests.read_bytes()[: n * DIGEST_BYTES] if n else b""
+        known = self._read_entries()["digest"].tobytes()
         places = {
-            content[start : start + DIGEST_BYTES]: place
-            for place, start in enumerate(range(0, len(content), DIGEST_BYTES))
+            known[start : start + DIGEST_BYTES]: place
+            for place, start in enumerate(range(0, len(known), DIGEST_BYTES))
         }
         return np.array([places.get(digest, -1) for digest in digests], dtype=np.int64)
 
@@ -120,7 +131,7 @@ class RowStore:
         """
         with hold_lock(self.path / ".lock", on_wait=on_wait):
             n = len(self)
-            for file, width in ((self._rows, self._row_bytes), (self._digests, DIGEST_BYTES)):
+            for file, width in ((self._rows, self._row_bytes), (self._digests, ENTRY_BYTES)):
                 if _size(file) > n * width:
                     os.truncate(file, n * width)
             yield
@@ -132,37 +143,56 @@ class RowStore:
                 f"rows of {self.path} are {self.dtype} {self.shape}, got {len(digests)} digests "
                 f"and {rows.dtype} {rows.shape}"
             )
+        entries = np.zeros(len(rows), dtype=ENTRY)
+        entries["digest"] = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES)
+        entries["sum"] = [_sum(*pair) for pair in zip(digests, rows, strict=True)]
         _append(self._rows, np.ascontiguousarray(rows).data)
-        _append(self._digests, b"".join(digests))
+        _append(self._digests, entries.tobytes())
 
     def read(self, positions: NDArray[np.int64]) -> NDArray[Any]:
-        """A copy of the rows at `positions` [B, *shape]."""
+        """A copy of the rows at `positions` [B, *shape], each checked when it is first read."""
         if self._mapped is None or len(self._mapped) <= positions.max(initial=-1):
-            n = len(self)
-            if n == 0:
-                self._mapped = np.empty((0, *self.shape), dtype=self.dtype)
+            self._entries = self._read_entries()
+            self._is_checked = np.zeros(len(self._entries), dtype=bool)
+            shape = (len(self._entries), *self.shape)
+            if len(self._entries) == 0:
+                self._mapped = np.empty(shape, dtype=self.dtype)
             else:
-                shape = (n, *self.shape)
                 self._mapped = np.memmap(self._rows, dtype=self.dtype, mode="r", shape=shape)
-        return np.asarray(self._mapped[positions])
+        rows = np.asarray(self._mapped[positions])
+        for place in np.flatnonzero(~self._is_checked[positions]):
+            entry = self._entries[positions[place]]
+            if _sum(entry["digest"].tobytes(), rows[place]) != entry["sum"]:
+                raise DamagedFile(
+                    f"{self.path} is damaged: row {positions[place]} does not fit its checksum; "
+                    "delete that directory, and it is made again"
+                )
+        self._is_checked[positions] = True
+        return rows
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the mapping: a worker process opens the file itself, not a copy of it."""
-        return {**self.__dict__, "_mapped": None}
+        return {**self.__dict__, "_mapped": None, "_entries": None, "_is_checked": None}
 
     def __repr__(self) -> str:
         return f"RowStore({len(self)} rows of {self.dtype} {self.shape} at {self.path})"
 
 
 def _read_facts(path: Path) -> Any:
-    try:
-        return json.loads((path / "store.json").read_text())
-    except FileNotFoundError:
+    file = path / "store.json"
+    if not file.exists():
         return None
-    except (OSError, json.JSONDecodeError) as error:
-        raise ValueError(
-            f"{path} cannot be read as a cache ({error}); delete that directory"
-        ) from error
+    schema = {"version": int, "shape": [int], "dtype": str}
+    facts = read_json(file, schema, hint="delete that directory, and it is made again")
+    try:
+        np.dtype(facts["dtype"])
+    except TypeError as error:
+        raise DamagedFile(f"{file} is damaged ({error}); delete that directory") from error
+    return facts
+
+
+def _sum(digest: bytes, row: NDArray[Any]) -> int:
+    return zlib.crc32(np.ascontiguousarray(row).data, zlib.crc32(digest))
 
 
 def _size(path: Path) -> int:
@@ -170,7 +200,7 @@ def _size(path: Path) -> int:
 
 
 def _append(path: Path, content: bytes | memoryview) -> None:
-    with path.open("ab") as file:
+    with tell_write_errors(path), path.open("ab") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

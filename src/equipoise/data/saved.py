@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,40 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.data.dataset import EnvironmentDataset
-from equipoise.files import remove_parts, write_json, write_whole
+from equipoise.files import (
+    DamagedFile,
+    check_regular,
+    read_json,
+    remove_parts,
+    write_json,
+    write_whole,
+)
+from equipoise.locks import own_directory
 from equipoise.progress import track
 
-FORMAT, VERSION = "equipoise dataset", 1
-BLOCK = 1024
+FORMAT, VERSION = "equipoise dataset", 2
+BLOCK = 1024  # rows that are written, and checked, at a time
+SCHEMA = {
+    "format": str,
+    "version": int,
+    "key": str,
+    "label_names": [str],
+    "environment_names": [str],
+    "input_shape": [int],
+    "feature_names": list | None,
+    "covariate_name": str,
+    "made_from": dict,
+    "examples": int,  # checksum of examples.csv
+    "header": int,  # checksums of x.npy, and of every 1,024 rows in it
+    "blocks": [int],
+}
 
 
 class SavedEnvironments(EnvironmentDataset):
     """Examples in a memory-mapped file, as `save_dataset` wrote them.
 
-    `paths` names each example, `made_from` says where they came from.
+    `paths` names each example, `made_from` says where they came from. Rows are checked against
+    their checksums when they are first read.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -34,10 +58,10 @@ class SavedEnvironments(EnvironmentDataset):
         self.label_names = tuple(facts["label_names"])
         self.environment_names = tuple(facts["environment_names"])
         self.input_shape = tuple(facts["input_shape"])
-        if facts.get("feature_names") is not None:  # of a table; earlier versions kept none
-            self.feature_names = tuple(facts["feature_names"])
+        if facts["feature_names"] is not None:
+            self.feature_names = tuple(map(str, facts["feature_names"]))
         self.made_from: Mapping[str, Any] = facts["made_from"]
-        table = _read_examples(self.path)
+        table = _read_examples(self.path, facts["examples"])
         self.paths = tuple(table["example"])
         self.labels = _find(self.path, table["label"], self.label_names)
         self.environments = _find(self.path, table["environment"], self.environment_names)
@@ -45,24 +69,37 @@ class SavedEnvironments(EnvironmentDataset):
             self.covariate = table["covariate"].to_numpy(dtype=np.int64)
             self.covariate_name = facts["covariate_name"]
         self._x: NDArray[Any] | None = None
-        rows = self._map().shape
-        if rows != (len(table), *self.input_shape):
-            raise ValueError(
-                f"{self.path} is damaged: x.npy has the shape {rows}, expected "
-                f"{(len(table), *self.input_shape)}; make it again"
-            )
+        self._header, self._sums = facts["header"], facts["blocks"]
+        self._is_checked = np.zeros(len(self._sums), dtype=bool)
+        x = self._map()
+        expected = (len(table), *self.input_shape)
+        if x.shape != expected or len(self._sums) != -(-len(table) // BLOCK):
+            raise _damaged(self.path, f"x.npy has the shape {x.shape}, expected {expected}")
 
     def _map(self) -> NDArray[Any]:
         if self._x is None:
+            file = check_regular(self.path / "x.npy")
             try:
-                self._x = np.load(self.path / "x.npy", mmap_mode="r")
-            except (OSError, ValueError) as error:
-                raise ValueError(f"{self.path / 'x.npy'} cannot be read: {error}") from error
+                self._x = np.load(file, mmap_mode="r", allow_pickle=False)
+            except Exception as error:  # numpy's reader raises all kinds on damaged content
+                raise _damaged(self.path, f"x.npy cannot be read: {error}") from error
+            offset = getattr(self._x, "offset", 0)
+            with file.open("rb") as opened:
+                if not offset or zlib.crc32(opened.read(offset)) != self._header:
+                    raise _damaged(self.path, "x.npy does not fit its checksum")
         return self._x
 
     def fetch_bytes(self, indices: NDArray[np.int64]) -> NDArray[Any]:
         """Examples as they are kept."""
-        return np.asarray(self._map()[indices])
+        x = self._map()
+        touched = np.unique(np.arange(len(x))[indices] // BLOCK)
+        for block in touched[~self._is_checked[touched]]:
+            rows = x[block * BLOCK : (block + 1) * BLOCK]
+            if zlib.crc32(rows.data) != self._sums[block]:
+                first = f"rows {block * BLOCK} to {block * BLOCK + len(rows) - 1}"
+                raise _damaged(self.path, f"{first} of x.npy do not fit their checksum")
+            self._is_checked[block] = True
+        return np.asarray(x[indices])
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         rows = torch.from_numpy(self.fetch_bytes(indices))
@@ -96,33 +133,35 @@ def save_dataset(
     path = Path(path)
     check_output(path)
     key = _key_of(dataset)
-    if is_saved(path):
-        if _read_facts(path)["key"] == key:
-            return SavedEnvironments(path)
-        raise ValueError(f"{path} holds another dataset: choose another output, or delete it")
-    path.mkdir(parents=True, exist_ok=True)
-    remove_parts(path)
-    _write_examples(dataset, path)
-    with write_whole(path / "x.npy") as temporary:
-        _write_x(dataset, temporary, verbose=verbose)
-    facts = {
-        "format": FORMAT,
-        "version": VERSION,
-        "key": key,
-        "label_names": list(dataset.label_names),
-        "environment_names": list(dataset.environment_names),
-        "input_shape": list(dataset.input_shape),
-        "feature_names": dataset.feature_names,
-        "covariate_name": dataset.covariate_name,
-        "made_from": dict(made_from or {}),
-    }
-    write_json(path / "dataset.json", facts)  # last: without it there is no dataset
-    return SavedEnvironments(path)
+    with own_directory(path):
+        if is_saved(path):
+            if _read_facts(path)["key"] == key:
+                return SavedEnvironments(path)
+            raise ValueError(f"{path} holds another dataset: choose another output, or delete it")
+        remove_parts(path)
+        examples = _write_examples(dataset, path)
+        header, *blocks = _write_x(dataset, path / "x.npy", verbose=verbose)
+        facts = {
+            "format": FORMAT,
+            "version": VERSION,
+            "key": key,
+            "label_names": list(dataset.label_names),
+            "environment_names": list(dataset.environment_names),
+            "input_shape": list(dataset.input_shape),
+            "feature_names": dataset.feature_names,
+            "covariate_name": dataset.covariate_name,
+            "made_from": dict(made_from or {}),
+            "examples": examples,
+            "header": header,
+            "blocks": blocks,
+        }
+        write_json(path / "dataset.json", facts)  # last: without it there is no dataset
+        return SavedEnvironments(path)
 
 
 def is_saved(path: str | Path) -> bool:
     """Whether a directory holds a dataset that was saved to the end."""
-    return (Path(path) / "dataset.json").is_file()
+    return (Path(path) / "dataset.json").exists()
 
 
 def check_output(path: str | Path) -> None:
@@ -135,9 +174,12 @@ def check_output(path: str | Path) -> None:
 
 
 def _is_unfinished(path: Path) -> bool:
-    return all(
-        file.name in ("x.npy", "examples.csv") or file.suffix == ".part" for file in path.iterdir()
-    )
+    ours = ("x.npy", "examples.csv", ".lock")
+    return all(file.name in ours or file.suffix == ".part" for file in path.iterdir())
+
+
+def _damaged(path: Path, what: str) -> DamagedFile:
+    return DamagedFile(f"{path} is damaged: {what}; make it again with `equipoise data pack`")
 
 
 def _key_of(dataset: EnvironmentDataset) -> str:
@@ -153,7 +195,8 @@ def _key_of(dataset: EnvironmentDataset) -> str:
     return digest.hexdigest()[:16]
 
 
-def _write_examples(dataset: EnvironmentDataset, path: Path) -> None:
+def _write_examples(dataset: EnvironmentDataset, path: Path) -> int:
+    """Write examples.csv and give its checksum."""
     names = dataset.paths or range(len(dataset))
     table = pd.DataFrame(
         {
@@ -166,49 +209,76 @@ def _write_examples(dataset: EnvironmentDataset, path: Path) -> None:
     )
     if dataset.covariate is not None:
         table["covariate"] = dataset.covariate
+    content = table.to_csv(index=False, lineterminator="\n").encode("utf-8", "surrogateescape")
     with write_whole(path / "examples.csv") as temporary:
-        table.to_csv(temporary, index=False)
+        temporary.write_bytes(content)
+    return zlib.crc32(content)
 
 
-def _write_x(dataset: EnvironmentDataset, path: Path, *, verbose: bool) -> None:
+def _write_x(dataset: EnvironmentDataset, path: Path, *, verbose: bool) -> list[int]:
+    """Write x.npy block by block and give the checksums of its header and of each block.
+
+    Not through a memory map: on a full disk that ends the process, not the write.
+    """
     fetch = getattr(dataset, "fetch_bytes", None) or (lambda rows: dataset.fetch(rows).numpy())
-    shape = (len(dataset), *dataset.input_shape)
     kind = fetch(np.zeros(1, dtype=np.int64)).dtype
-    whole = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)
-    with track(len(dataset), "writing examples", enabled=verbose) as tracker:
+    header = {
+        "descr": np.lib.format.dtype_to_descr(kind),
+        "fortran_order": False,
+        "shape": (len(dataset), *dataset.input_shape),
+    }
+    sums = []
+    with (
+        write_whole(path) as temporary,
+        temporary.open("wb") as file,
+        track(len(dataset), "writing examples", enabled=verbose) as tracker,
+    ):
+        np.lib.format.write_array_header_1_0(file, header)
+        file.flush()
+        sums.append(zlib.crc32(temporary.read_bytes()))
         for start in range(0, len(dataset), BLOCK):
             rows = np.arange(start, min(start + BLOCK, len(dataset)))
-            whole[rows] = fetch(rows)
+            content = np.ascontiguousarray(fetch(rows), dtype=kind).data
+            file.write(content)
+            sums.append(zlib.crc32(content))
             tracker.reach(int(rows[-1]) + 1)
-    whole.flush()
+    return sums
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
-    try:
-        facts: dict[str, Any] = json.loads((path / "dataset.json").read_text())
-        if facts["format"] != FORMAT:
-            raise ValueError("it is no dataset of equipoise")
-        if facts["version"] != VERSION:
-            raise ValueError(f"its version is {facts['version']}, this equipoise reads {VERSION}")
-        return {**facts}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} cannot be opened as a dataset: {error}") from error
+    file = path / "dataset.json"
+    about = read_json(file, stamped=False, hint="make it again with `equipoise data pack`")
+    found = about.get("format") if isinstance(about, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"{path} cannot be opened as a dataset: it is no dataset of equipoise")
+    if about.get("version") != VERSION:
+        raise ValueError(
+            f"{path} cannot be opened as a dataset: its version is {about.get('version')}, this "
+            f"equipoise reads {VERSION}; make it again with `equipoise data pack`"
+        )
+    facts: dict[str, Any] = read_json(file, SCHEMA, hint="make it again with `equipoise data pack`")
+    return facts
 
 
-def _read_examples(path: Path) -> pd.DataFrame:
+def _read_examples(path: Path, checksum: int) -> pd.DataFrame:
+    file = check_regular(path / "examples.csv")
     try:
+        if zlib.crc32(file.read_bytes()) != checksum:
+            raise _damaged(path, "examples.csv does not fit its checksum")
         # All as text: a class may be called "NA" or "007".
-        table = pd.read_csv(path / "examples.csv", dtype=str, keep_default_na=False)
+        table = pd.read_csv(
+            file, dtype=str, keep_default_na=False, encoding_errors="surrogateescape"
+        )
         return table[[c for c in ("example", "label", "environment", "covariate") if c in table]]
+    except DamagedFile:
+        raise
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path / 'examples.csv'} cannot be read: {error}") from error
+        raise _damaged(path, f"examples.csv cannot be read: {error}") from error
 
 
 def _find(path: Path, values: pd.Series, names: tuple[str, ...]) -> NDArray[np.int64]:
     codes = pd.Index(names).get_indexer(values)
     if (codes < 0).any():
         unknown = values[codes < 0].iloc[0]
-        raise ValueError(
-            f"{path / 'examples.csv'} names {unknown!r}, which dataset.json does not know"
-        )
+        raise _damaged(path, f"examples.csv names {unknown!r}, which dataset.json does not know")
     return np.asarray(codes, dtype=np.int64)

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 from equipoise.checks import check_choice, require
 from equipoise.data.examples import Examples, check_column
 from equipoise.data.sources import tell_row
+from equipoise.files import list_arrays, read_array
 
 # What is looked for where nobody said: the first of these that is there.
 LABELS = ("label", "labels", "y")
@@ -85,23 +85,14 @@ def read_arrays(
 ) -> Examples:
     """Read an .npz file: examples `x` [N, …], and their labels `y` and environments."""
     path = Path(path)
-    names = _load_arrays(path, ())[0]
+    names = list_arrays(path)
     features = _choose_name(path, "features", features, FEATURES, names)
     label = _choose_name(path, "label", label, LABELS, names)
     environment = _choose_name(path, "environment", environment, ENVIRONMENTS, names)
-    x, y, sites = _load_arrays(path, (features, label, environment))[1]
+    x, y, sites = (read_array(path, name) for name in (features, label, environment))
     labels = check_column(f"{label!r} of {path}", y)
     _check_classes(path, labels, label)
     return Examples(x, labels, check_column(f"{environment!r} of {path}", sites))
-
-
-def _load_arrays(path: Path, wanted: Sequence[str]) -> tuple[list[str], list[NDArray[Any]]]:
-    """The names of all arrays, and those that are wanted."""
-    try:
-        with np.load(path) as arrays:
-            return list(arrays), [arrays[name] for name in wanted]
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as arrays: {error}") from error
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -1,0 +1,97 @@
+"""A flipped bit in a file of ours is refused: nothing is computed from damaged numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from equipoise import CausalBalancer
+from equipoise.balance_job import balance_dataset
+from equipoise.data import Examples, open_dataset, save_dataset
+from equipoise.data.cache import RowStore
+from equipoise.files import DamagedFile, load_state, save_state
+
+FLIPS = 100
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    labels, sites = rng.integers(2, size=300), rng.integers(2, size=300)
+    x = rng.normal(size=(300, 3)) + labels[:, None]
+    return Examples(x, labels, np.array(["north", "süd"])[sites], covariate=labels)
+
+
+def flip_bits(path, n=FLIPS, seed=0):
+    """The file once for each of n random flips, and as it was afterwards."""
+    content = path.read_bytes()
+    rng = np.random.default_rng(seed)
+    try:
+        for place in rng.choice(8 * len(content), size=n, replace=8 * len(content) < n):
+            changed = bytearray(content)
+            changed[place // 8] ^= 1 << int(place % 8)
+            path.write_bytes(bytes(changed))
+            yield int(place)
+    finally:
+        path.write_bytes(content)
+
+
+def test_every_flip_in_a_saved_state_is_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    tensors = {"a": torch.arange(50.0), "b": torch.ones(3, 4, dtype=torch.bool), "c": torch.ones(0)}
+    save_state(path, tensors, {"name": "é", "n": 1.5})
+    for _ in flip_bits(path, 8 * FLIPS):
+        with pytest.raises(ValueError, match="not a readable saved state"):
+            load_state(path)
+    load_state(path)
+
+
+def test_every_flip_in_a_balancer_is_refused(data, tmp_path):
+    path = tmp_path / "balancer.safetensors"
+    CausalBalancer(hidden=(8,), max_steps=5).fit(data).save(path)
+    for _ in flip_bits(path):
+        with pytest.raises(ValueError, match="not a readable saved state"):
+            CausalBalancer.load(path)
+    CausalBalancer.load(path)
+
+
+@pytest.mark.parametrize("file", ["dataset.json", "examples.csv", "x.npy"])
+def test_every_flip_in_a_packed_dataset_is_refused(data, tmp_path, file):
+    save_dataset(data, tmp_path / "saved", made_from={"data": "ü"})
+
+    def read():
+        opened = open_dataset(tmp_path / "saved")
+        return opened.fetch(np.arange(len(opened)))
+
+    for _ in flip_bits(tmp_path / "saved" / file):
+        with pytest.raises(ValueError, match=r"damaged|cannot be|no dataset|regular"):
+            read()
+    assert torch.equal(read(), data.fetch(np.arange(300)))
+
+
+@pytest.mark.parametrize("file", ["store.json", "rows.bin", "digests.bin"])
+def test_a_flip_in_a_cache_is_refused_or_its_row_is_made_again(tmp_path, file):
+    keys = [bytes([i]) * 32 for i in range(20)]
+    rows = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    store = RowStore(tmp_path / "s", (4,), np.float32)
+    with store.writing():
+        store.add(keys, rows)
+    for _ in flip_bits(tmp_path / "s" / file):
+        try:
+            again = RowStore(tmp_path / "s", (4,), np.float32)
+            found = again.find(keys)
+            kept = again.read(found[found >= 0])
+        except DamagedFile:
+            continue
+        assert (found < 0).sum() == 1
+        assert np.array_equal(kept, rows[found >= 0])
+
+
+def test_every_flip_in_the_settings_of_a_balance_is_refused(data, tmp_path):
+    def balance():
+        balance_dataset(data, tmp_path / "out", report=False, hidden=(8,), max_steps=5)
+
+    balance()
+    for _ in flip_bits(tmp_path / "out" / "settings.json", 20):
+        with pytest.raises(ValueError, match=r"settings\.json is damaged .* another output"):
+            balance()
+    balance()
