@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import stat
 import tempfile
 import types
@@ -86,16 +87,17 @@ def tell_write_errors(path: str | Path) -> Iterator[None]:
         raise
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        full = getattr(error, "errno", None) in NO_ROOM or "No space" in str(error)
+        told = re.search(r"os error (\d+)", str(error))  # as safetensors has it
+        number = int(told[1]) if told else getattr(error, "errno", None)
         advice = (
             "Make room and give the same command again"
-            if full
+            if number in NO_ROOM
             else "Choose another place, or make this one writable"
         )
         failed = WriteFailed(
             f"{path} could not be written ({reason}); what was saved before is intact. {advice}"
         )
-        failed.errno = getattr(error, "errno", None)
+        failed.errno = number
         raise failed from error
 
 
