@@ -21,11 +21,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.matching import METRICS, colored_mnist10, describe_machine, make_scores
 from equipoise.balance.distances import Scores, get_metric
-from equipoise.balance.engines.boxes import partition
-from equipoise.balance.engines.choice import ENGINES
-from equipoise.balance.engines.cost import cheapest
-from equipoise.balance.engines.faiss_flat import import_faiss
+from equipoise.balance.engines.choice import ENGINES, cheapest
 from equipoise.balance.engines.kernels import prepare
+from equipoise.balance.engines.libraries import import_faiss
+from equipoise.balance.engines.pruning import partition
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = {

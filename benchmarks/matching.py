@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from equipoise.balance.distances import Scores, get_metric
 from equipoise.balance.engines.choice import Search
-from equipoise.balance.engines.direct import DirectEngine
+from equipoise.balance.engines.nearest import DirectEngine
+from equipoise.balance.large import LazyMatches
 from equipoise.balance.match import match_scores
-from equipoise.balance.match_lazy import LazyMatches
 
 METRICS = ("kl", "l1", "l2", "linf")
 
@@ -140,7 +140,7 @@ def run_colored(quick: bool) -> None:
         for metric in METRICS:
             busy, matches = time_of(
                 lambda metric=metric, k=k: match_scores(
-                    scores, labels, environments, metric=metric, k=k, n_jobs=2
+                    scores, labels, environments, metric=metric, n_nearest=k, n_jobs=2
                 ),
                 repeat=1 if quick else 2,
                 clock=time.process_time,

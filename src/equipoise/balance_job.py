@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance.match_files import write_matches, write_weights
+from equipoise.balance.matches import write_matches, write_weights
 from equipoise.balancer import CausalBalancer
 from equipoise.choices import check_choice
 from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data

@@ -23,11 +23,10 @@ from equipoise.balance import (
     match_scores,
 )
 from equipoise.balance.distances import get_metric
-from equipoise.balance.match_caliper import Caliper
-from equipoise.balance.match_input import check_count
-from equipoise.balance.match_support import check_support
-from equipoise.balance.near_ties import check_tolerance, keep_near_ties
-from equipoise.balance.packing import pack_matches, unpack_matches
+from equipoise.balance.match import Caliper
+from equipoise.balance.matches import check_tolerance, keep_near_ties, pack_matches, unpack_matches
+from equipoise.balance.scores import check_support
+from equipoise.checks import check_count
 from equipoise.choices import check_choice
 from equipoise.data import (
     DataNames,
@@ -339,7 +338,7 @@ class CausalBalancer:
             labels,
             environments,
             metric=self.metric,
-            k=self.n_nearest,
+            n_nearest=self.n_nearest,
             caliper=self.caliper,
             reuse_max=self.reuse_max,
             common_support=self.common_support,
@@ -617,7 +616,7 @@ class CausalBalancer:
             if self.latent_choice_ is None
             else self.latent_choice_.to_facts(),
             "n_matches": self.n_matches_,
-            "k": self.matches_.k,
+            "n_nearest": self.matches_.n_nearest,
             "metric": self.matches_.metric,
         }
         save_state(path, tensors, facts)
@@ -659,7 +658,9 @@ class CausalBalancer:
         if "z" in tensors:  # files of earlier versions have none
             balancer.z_ = tensors["z"].numpy()
         arrays = {name: tensor.numpy() for name, tensor in tensors.items() if "match" in name}
-        balancer.matches_ = unpack_matches(arrays, k=facts["k"], metric=facts["metric"])
+        balancer.matches_ = unpack_matches(
+            arrays, n_nearest=facts["n_nearest"], metric=facts["metric"]
+        )
         weights = {k.removeprefix("model."): v for k, v in tensors.items() if "model." in k}
         balancer.latent_model_ = LatentCovariateModel.rebuild(weights, facts["model"])
         return balancer

@@ -1,4 +1,4 @@
-"""Matching against a plain float64 brute force, and what bad input is told."""
+"""Matching against brute force in float64, and matching on a known covariate."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equipoise.balance import match_covariate
 from equipoise.balance.distances import pair_distances
 from equipoise.balance.match import match_scores
 from tests.balance.match_reference import (
@@ -44,7 +45,7 @@ problems = {
 @given(n=st.integers(2, 60), **problems)
 def test_matches_are_those_of_a_plain_brute_force(seed, kind, metric, n, m, k):
     scores, labels, environments = make_problem(seed, kind, n, m)
-    matches = match_scores(scores, labels, environments, metric=metric, k=k)
+    matches = match_scores(scores, labels, environments, metric=metric, n_nearest=k)
     plain = plain_distance(metric, scores, scores)
     for anchor in range(n):
         for label in range(m):
@@ -68,7 +69,7 @@ def test_matches_are_those_of_a_plain_brute_force(seed, kind, metric, n, m, k):
 @given(n=st.integers(2, 60), **problems)
 def test_exact_ties_go_to_the_lowest_index(seed, kind, metric, n, m, k):
     scores, labels, environments = make_problem(seed, kind, n, m)
-    matches = match_scores(scores, labels, environments, metric=metric, k=k)
+    matches = match_scores(scores, labels, environments, metric=metric, n_nearest=k)
     exact = pair_distances(metric, scores[:, None], scores[None])
     for anchor in range(n):
         for label in range(m):
@@ -84,7 +85,9 @@ def test_reuse_is_limited_as_by_greedy_choice_of_the_closest_pairs(
     seed, kind, metric, n, m, k, reuse_max
 ):
     scores, labels, environments = make_problem(seed, kind, n, m)
-    matches = match_scores(scores, labels, environments, metric=metric, k=k, reuse_max=reuse_max)
+    matches = match_scores(
+        scores, labels, environments, metric=metric, n_nearest=k, reuse_max=reuse_max
+    )
     exact = pair_distances(metric, scores[:, None], scores[None])
     for environment in np.unique(environments):
         here = environments == environment
@@ -101,7 +104,7 @@ def test_reuse_is_limited_as_by_greedy_choice_of_the_closest_pairs(
 def test_scarce_candidates_go_to_the_closest_anchors():
     scores, _, _ = make_problem(8, "flat", 900, 3)
     labels = np.repeat([0, 1, 2], [30, 400, 470])
-    matches = match_scores(scores, labels, metric="l1", k=2, reuse_max=3)
+    matches = match_scores(scores, labels, metric="l1", n_nearest=2, reuse_max=3)
     exact = pair_distances("l1", scores[labels != 0][:, None], scores[labels == 0][None])
     greedy = plain_greedy(exact, 2, 3)
     found = [row[row >= 0].tolist() for row in matches.indices[labels != 0, 0]]
@@ -112,8 +115,8 @@ def test_scarce_candidates_go_to_the_closest_anchors():
 @given(n=st.integers(2, 60), caliper=st.floats(0, 1), **problems)
 def test_a_caliper_only_takes_away_what_is_farther(seed, kind, metric, n, m, k, caliper):
     scores, labels, environments = make_problem(seed, kind, n, m)
-    free = match_scores(scores, labels, environments, metric=metric, k=k)
-    held = match_scores(scores, labels, environments, metric=metric, k=k, caliper=caliper)
+    free = match_scores(scores, labels, environments, metric=metric, n_nearest=k)
+    held = match_scores(scores, labels, environments, metric=metric, n_nearest=k, caliper=caliper)
     near = free.distances <= caliper
     np.testing.assert_array_equal(held.indices, np.where(near, free.indices, -1))
     np.testing.assert_array_equal(held.distances, np.where(near, free.distances, np.inf))
@@ -122,7 +125,7 @@ def test_a_caliper_only_takes_away_what_is_farther(seed, kind, metric, n, m, k, 
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_match_is_of_the_same_environment_and_the_asked_label(metric):
     scores, labels, environments = make_problem(3, "peaked", 400, 5, n_environments=4)
-    matches = match_scores(scores, labels, environments, metric=metric, k=3)
+    matches = match_scores(scores, labels, environments, metric=metric, n_nearest=3)
     anchors, asked, _ = np.nonzero(matches.indices >= 0)
     found = matches.indices[matches.indices >= 0]
     assert (labels[found] == asked).all()
@@ -133,8 +136,8 @@ def test_every_match_is_of_the_same_environment_and_the_asked_label(metric):
 @pytest.mark.parametrize("metric", METRICS)
 def test_threads_and_runs_do_not_change_the_answer(metric):
     scores, labels, environments = make_problem(4, "duplicates", 500, 6)
-    once = match_scores(scores, labels, environments, metric=metric, k=2)
-    again = match_scores(scores, labels, environments, metric=metric, k=2, n_jobs=3)
+    once = match_scores(scores, labels, environments, metric=metric, n_nearest=2)
+    again = match_scores(scores, labels, environments, metric=metric, n_nearest=2, n_jobs=3)
     np.testing.assert_array_equal(once.indices, again.indices)
     np.testing.assert_array_equal(once.distances, again.distances)
 
@@ -193,7 +196,7 @@ BAD_INPUT = {
     "unknown metric": ({"metric": "l3"}, r"Did you mean 'l\d'\? Known: l1, l2, linf, kl"),
     "metric in other words": ({"metric": "KL-divergence"}, "Did you mean 'kl'"),
     "unknown engine": ({"engine": "kd-tree"}, "Did you mean 'kdtree'"),
-    "k of zero": ({"k": 0}, "k must be at least 1"),
+    "n_nearest of zero": ({"n_nearest": 0}, "n_nearest must be at least 1"),
     "reuse of zero": ({"reuse_max": 0}, "reuse_max must be at least 1"),
     "negative caliper": ({"caliper": -0.1}, "caliper"),
     "nan caliper": ({"caliper": float("nan")}, "caliper"),
@@ -208,9 +211,64 @@ def test_bad_input_is_told_what_is_wrong(change, message):
 
 @pytest.mark.parametrize(
     "change",
-    [{"labels": [0.0, 1.0, 1.0]}, {"labels": ["a", "b", "b"]}, {"k": 1.5}, {"k": True}],
+    [
+        {"labels": [0.0, 1.0, 1.0]},
+        {"labels": ["a", "b", "b"]},
+        {"n_nearest": 1.5},
+        {"n_nearest": True},
+    ],
     ids=["float labels", "string labels", "fractional k", "boolean k"],
 )
 def test_wrong_types_are_refused(change):
     with pytest.raises(TypeError):
         match_scores(**{"log_scores": GOOD, "labels": [0, 1, 1], **change})
+
+
+def make(k=5, n=300):
+    rng = np.random.default_rng(0)
+    covariate, labels, environments = (rng.integers(c, size=n) for c in (4, 3, 2))
+    matches = match_covariate(covariate, labels, environments, n_nearest=k, generator=rng)
+    return covariate, labels, environments, matches
+
+
+def test_every_match_has_the_covariate_the_environment_and_the_label_asked_for():
+    covariate, labels, environments, matches = make()
+    anchor, label, _ = np.nonzero(matches.indices >= 0)
+    found = matches.indices[matches.indices >= 0]
+    assert (covariate[found] == covariate[anchor]).all()
+    assert (environments[found] == environments[anchor]).all()
+    assert (labels[found] == label).all()
+    assert (labels[anchor] != label).all()
+    assert (matches.distances[matches.indices >= 0] == 0).all()
+
+
+def test_companions_share_label_and_covariate():
+    covariate, labels, environments, matches = make()
+    for values in (covariate, labels, environments):
+        assert (values[matches.companions] == values[:, None]).all()
+
+
+def test_not_always_the_first_candidate_is_taken():
+    *_, matches = make(k=1)
+    first = matches.indices[:, 0, 0]
+    assert len(np.unique(first[first >= 0])) > 20
+
+
+def test_a_row_lists_no_candidate_twice():
+    *_, matches = make(k=8)
+    for row in matches.indices.reshape(-1, 8):
+        found = row[row >= 0]
+        assert len(np.unique(found)) == len(found)
+
+
+def test_lengths_that_differ_are_refused():
+    with pytest.raises(ValueError, match="labels"):
+        match_covariate([0, 1], [0, 1, 0], [0, 0, 0], generator=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("labels", [[-1, 1, 0], [0, 1, 5], [0.5, 1.0, 0.0]])
+def test_labels_that_are_no_codes_are_refused(labels):
+    with pytest.raises((ValueError, TypeError), match="label"):
+        match_covariate(
+            [0, 1, 0], labels, [0, 0, 0], n_labels=2, generator=np.random.default_rng(0)
+        )

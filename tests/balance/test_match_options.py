@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from equipoise.balance.distances import Scores, get_metric
-from equipoise.balance.engines.blocked import BlockedEngine
-from equipoise.balance.engines.choice import ENGINES
-from equipoise.balance.engines.cost import cheapest
-from equipoise.balance.engines.direct import DirectEngine
-from equipoise.balance.engines.torch_blocks import TorchBlocks
-from equipoise.balance.frequencies import balanced_frequencies
+from equipoise.balance.engines.blocked import BlockedEngine, TorchBlocks
+from equipoise.balance.engines.choice import ENGINES, cheapest
+from equipoise.balance.engines.nearest import DirectEngine
+from equipoise.balance.large import LazyMatches
 from equipoise.balance.match import match_scores
-from equipoise.balance.match_lazy import LazyMatches
-from equipoise.balance.match_support import common_support
+from equipoise.balance.scores import common_support
+from equipoise.balance.weights import balanced_frequencies
 from tests.balance.match_reference import KINDS, METRICS, make_scores
 
 
@@ -29,8 +27,8 @@ def make_problem(kind: str, n: int, m: int, seed: int = 0):
 
 def test_a_caliper_of_deviations_compares_logits_of_the_two_labels():
     scores, labels, environments = make_problem("flat", 300, 3)
-    free = match_scores(scores, labels, environments, k=4)
-    held = match_scores(scores, labels, environments, k=4, caliper="0.2sd")
+    free = match_scores(scores, labels, environments, n_nearest=4)
+    held = match_scores(scores, labels, environments, n_nearest=4, caliper="0.2sd")
     for anchor in range(300):
         here = environments == environments[anchor]
         own = labels[anchor]
@@ -65,7 +63,7 @@ def test_examples_outside_common_support_neither_match_nor_are_matched():
 
 def test_statistics_count_what_stands_in_the_table():
     scores, labels, environments = make_problem("peaked", 500, 4)
-    matches = match_scores(scores, labels, environments, metric="l1", k=2, caliper=0.05)
+    matches = match_scores(scores, labels, environments, metric="l1", n_nearest=2, caliper=0.05)
     facts = matches.statistics(labels)
     found = matches.indices[matches.indices >= 0]
     use = np.bincount(found, minlength=500)
@@ -96,9 +94,9 @@ def test_infinite_distances_are_matches_and_counted():
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_joblib_backends_do_not_change_the_answer(backend):
     scores, labels, environments = make_problem("peaked", 300, 3)
-    expected = match_scores(scores, labels, environments, k=2)
+    expected = match_scores(scores, labels, environments, n_nearest=2)
     with joblib.parallel_config(backend=backend):
-        found = match_scores(scores, labels, environments, k=2, n_jobs=2)
+        found = match_scores(scores, labels, environments, n_nearest=2, n_jobs=2)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.distances, expected.distances)
 
@@ -144,8 +142,8 @@ def test_faiss_is_verified_and_gives_the_same_answer(kind, metric, k):
 def test_an_approximate_engine_reports_the_recall_it_measured(metric):
     pytest.importorskip("hnswlib")
     scores, labels, environments = make_problem("flat", 800, 3)
-    exact = match_scores(scores, labels, environments, metric=metric, k=2)
-    found = match_scores(scores, labels, environments, metric=metric, k=2, engine="hnsw")
+    exact = match_scores(scores, labels, environments, metric=metric, n_nearest=2)
+    found = match_scores(scores, labels, environments, metric=metric, n_nearest=2, engine="hnsw")
     assert exact.report.recall is None
     assert 0.9 < found.report.recall <= 1.0
     assert (found.distances >= exact.distances).all()

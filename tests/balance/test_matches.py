@@ -1,10 +1,11 @@
-"""What a table of matches answers."""
+"""What matching found: its table, what is kept of it, and how good it is."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from equipoise.balance import keep_closest, match_scores
 from equipoise.balance.matches import Matches
 
 
@@ -27,10 +28,39 @@ def test_has_match_says_for_which_labels_there_is_one():
 
 
 def test_a_readable_repr():
-    text = "Matches(3 examples, 2 labels, k=2, metric='l1', 2 of 3 pairs matched)"
+    text = "Matches(3 examples, 2 labels, n_nearest=2, metric='l1', 2 of 3 pairs matched)"
     assert repr(make_matches()) == text
 
 
 def test_shapes_must_agree():
     with pytest.raises(ValueError, match=r"\[N, m, k\]"):
         Matches(np.zeros((2, 2, 1), dtype=np.int64), np.zeros((2, 2)), "kl")
+
+
+def test_the_closest_in_the_covariates_are_kept_by_the_distance_of_their_definition():
+    rng = np.random.default_rng(0)
+    n = 120
+    x = rng.normal(size=(n, 3)) @ np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 0.1]])
+    labels = rng.integers(0, 2, n)
+    logit = x[:, 0] + labels
+    scores = -np.column_stack([np.logaddexp(0, logit), np.logaddexp(0, -logit)])
+    found = match_scores(scores, labels, n_nearest=20)
+    kept = keep_closest(found, x, labels, n_nearest=3)
+    inner = x.copy()
+    for label in (0, 1):
+        inner[labels == label] -= x[labels == label].mean(axis=0)
+    inverse = np.linalg.inv(inner.T @ inner / n)
+    for anchor in range(n):
+        label = 1 - labels[anchor]
+        listed = found.indices[anchor, label]
+        gaps = x[anchor] - x[listed]
+        order = np.argsort(np.einsum("ki,ij,kj->k", gaps, inverse, gaps))
+        assert kept.indices[anchor, label].tolist() == listed[order[:3]].tolist()
+    assert kept.indices.shape == (n, 2, 3)
+    assert (kept.indices[np.arange(n), labels] == -1).all()
+
+
+def test_misaligned_covariates_are_refused():
+    found = match_scores(np.log(np.full((4, 2), 0.5)), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="covariates have 3 rows, labels 4"):
+        keep_closest(found, np.zeros(3), [0, 1, 0, 1])

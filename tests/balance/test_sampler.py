@@ -23,7 +23,7 @@ def make(n=120, n_labels=4, n_environments=2, seed=0, k=3):
     rng = np.random.default_rng(seed)
     scores = np.log(rng.dirichlet(np.ones(n_labels), size=n))
     labels, environments = rng.integers(n_labels, size=n), rng.integers(n_environments, size=n)
-    return labels, environments, match_scores(scores, labels, environments, k=k)
+    return labels, environments, match_scores(scores, labels, environments, n_nearest=k)
 
 
 def sampler_of(data, **options):
@@ -190,7 +190,7 @@ def test_theorem_3_7_holds_for_every_number_of_matches(m):
     np.add.at(table, (covariate, labels), 1)
     p = table / table.sum(1, keepdims=True)
     assert (table > 0).all()
-    matches = match_scores(np.log(p[covariate]), labels, environments, k=50)
+    matches = match_scores(np.log(p[covariate]), labels, environments, n_nearest=50)
     matches = keep_near_ties(matches, 0.0)  # exact ones only
     for a in range(1, m):
         sampler = BalancedBatchSampler(

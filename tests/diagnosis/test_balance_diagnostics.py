@@ -39,7 +39,9 @@ def make_case(n=2000, m=3, strength=0.8, seed=0, n_dimensions=3):
     given = np.full((m, m), (1 - strength) / m) + strength * np.eye(m)
     scores = np.log(given[covariate])
     groups = Groups(labels, sites, tuple(f"l{i}" for i in range(m)), ("oslo", "rome"))
-    matches = match_scores(scores, labels, sites, k=20, generator=np.random.default_rng(seed))
+    matches = match_scores(
+        scores, labels, sites, n_nearest=20, generator=np.random.default_rng(seed)
+    )
     matches = keep_near_ties(matches, 0.1)
     return z, scores, matches, groups, covariate
 
@@ -74,7 +76,9 @@ class TestDiagnosis:
         z, _, _, groups, _ = case
         flat = np.full((len(groups), 3), -np.log(3))
         rng = np.random.default_rng(0)
-        matches = match_scores(flat, groups.labels, groups.environments, k=20, generator=rng)
+        matches = match_scores(
+            flat, groups.labels, groups.environments, n_nearest=20, generator=rng
+        )
         verdict = diagnose_balance(z, flat, matches, groups).verdict
         assert verdict.level == "left"
         assert any("latent_dim" in advice for advice in verdict.advice)
@@ -137,7 +141,7 @@ class TestDiagnosis:
         z[labels == 7] += 20.0
         scores = np.full((n, m), -np.log(m))
         groups = Groups(labels, np.zeros(n, dtype=int), tuple(map(str, range(m))), ("one",))
-        matches = match_scores(scores, labels, k=1)
+        matches = match_scores(scores, labels, n_nearest=1)
         found = diagnose_balance(z, scores, matches, groups)
         assert any("1,225 label pairs" in note for note in found.notes)
         pairs = found.table[["first", "second"]].drop_duplicates()
@@ -188,7 +192,9 @@ class TestTrimming:
         in_oslo = groups.environments == 0
         mixed = np.where(in_oslo[:, None] & (rng.random(len(z)) < 0.6)[:, None], z[::-1], z)
         flat = np.full((len(groups), 3), -np.log(3))
-        any_match = match_scores(flat, groups.labels, groups.environments, k=20, generator=rng)
+        any_match = match_scores(
+            flat, groups.labels, groups.environments, n_nearest=20, generator=rng
+        )
         found = diagnose_balance(mixed, flat, trim(any_match, in_oslo), groups)
         told = found.information.set_index(["environment", "variable"])
         assert told.loc[("rome", "z"), "before"] > 4 * told.loc[("oslo", "z"), "before"]
@@ -352,12 +358,12 @@ class TestCurves:
         logit = np.stack([-z[:, 0] / 2, z[:, 0] / 2], axis=1)
         scores = logit - np.logaddexp(*logit.T)[:, None]
         groups = Groups(labels, sites, ("a", "b"), ("oslo", "rome"))
-        matches = match_scores(scores, labels, sites, k=1)
+        matches = match_scores(scores, labels, sites, n_nearest=1)
         curve = trace_calipers(matches, z, groups, n_matches=1, anchors=np.arange(n))
         assert curve["matched"].iloc[0] == 1.0
         assert (np.diff(curve["matched"]) < 0).all()
         row = curve.iloc[3]
-        again = match_scores(scores, labels, sites, k=1, caliper=row.caliper)
+        again = match_scores(scores, labels, sites, n_nearest=1, caliper=row.caliper)
         weights = balanced_frequencies(again)
         assert row.matched == pytest.approx((again.indices >= 0).sum() / n)
         ess = weights.sum() ** 2 / (weights**2).sum() / n

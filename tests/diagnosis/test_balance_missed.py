@@ -17,7 +17,7 @@ def diagnose(*, sees_device, links=(0.95, 0.85, 0.7), n=3000):
     by_device = (2 * device - 1) * np.log(chance / (1 - chance))
     odds = by_device if sees_device else dose - 0.5
     scores = np.stack([-np.logaddexp(0, odds), -np.logaddexp(0, -odds)], axis=1)
-    matches = match_scores(scores, labels, sites, k=5)
+    matches = match_scores(scores, labels, sites, n_nearest=5)
     z = (device + 0.1 * rng.normal(size=n) if sees_device else dose)[:, None]
     groups = Groups(labels, sites, ("healthy", "ill"), ("nord", "ost", "west"))
     return diagnose_balance(z, scores, matches, groups, features={"device": device, "dose": dose})

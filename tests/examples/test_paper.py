@@ -97,7 +97,7 @@ def test_the_same_scores_give_the_same_matches(paper, fitted, examples):
     labels, environments = y.numpy(), e.numpy()
     scores = paper.log_propensity(fitted, x, y, e)
     page = paper.match(scores, labels, environments, rows_at_once=32)
-    package = match_scores(scores, labels, environments, k=1).indices[:, :, 0]
+    package = match_scores(scores, labels, environments, n_nearest=1).indices[:, :, 0]
     assert ((page < 0) == (package < 0)).all()
     anchors, columns = np.nonzero((page != package) & (page >= 0))
     # Where they differ, both are equally near.
@@ -111,7 +111,7 @@ def test_batches_of_the_page_and_of_the_package_show_examples_equally_often(pape
     _, y, e = examples
     labels, environments = y.numpy(), e.numpy()
     scores = np.log(np.random.default_rng(3).dirichlet(np.ones(3), size=len(labels)))
-    matches = match_scores(scores, labels, environments, k=1)
+    matches = match_scores(scores, labels, environments, n_nearest=1)
     assert (paper.match(scores, labels, environments) == matches.indices[:, :, 0]).all()
     options = {"anchors_per_environment": 8, "n_matches": 1}
     sampler = BalancedBatchSampler(labels, environments, matches, **options)

@@ -86,7 +86,7 @@ BAD_CALLS = {
         "environments",
     ),
     "unknown metric": (lambda: match_scores(UNIFORM, [0, 1, 0, 1], metric="cosine"), "cosine"),
-    "no nearest": (lambda: match_scores(UNIFORM, [0, 1, 0, 1], k=0), "k must"),
+    "no nearest": (lambda: match_scores(UNIFORM, [0, 1, 0, 1], n_nearest=0), "n_nearest must"),
     "more matches than other labels": (
         lambda: BalancedBatchSampler(
             [0, 1, 0, 1], None, MATCHES, anchors_per_environment=1, n_matches=2

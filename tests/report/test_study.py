@@ -59,11 +59,11 @@ def test_matches_are_those_of_the_table_nearest_label_first():
 
 def test_the_farthest_are_those_with_the_worst_nearest_match():
     scores = np.log(np.array([[0.9, 0.1], [0.5, 0.5], [0.45, 0.55], [0.4, 0.6]]))
-    matches = match_scores(scores, [0, 0, 1, 1], k=1, metric="l2")
+    matches = match_scores(scores, [0, 0, 1, 1], n_nearest=1, metric="l2")
     assert find_farthest(matches, 1).tolist() == [0]
 
 
 def test_an_anchor_without_any_match_is_not_among_the_farthest():
     scores = np.log(np.full((4, 2), 0.5))
-    matches = match_scores(scores, [0, 0, 0, 1], [0, 0, 1, 1], k=1)
+    matches = match_scores(scores, [0, 0, 0, 1], [0, 0, 1, 1], n_nearest=1)
     assert set(find_farthest(matches, 4).tolist()) <= {2, 3}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

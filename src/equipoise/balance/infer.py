@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from equipoise.balance.match_input import as_array, check_labels
+from equipoise.balance.scores import as_array, check_labels
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from equipoise.balance.distances import IntArray, get_metric
+from equipoise.balance.distances import FloatArray, IntArray, get_metric
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.nearest import Nearest
-from equipoise.balance.match_caliper import Caliper, beyond_deviations
-from equipoise.balance.match_environment import Engines, Environment, Portions
-from equipoise.balance.match_input import check_codes, check_count, check_labels, refine, split_by
-from equipoise.balance.match_source import open_scores
-from equipoise.balance.match_statistics import MatchReport
-from equipoise.balance.match_support import check_support, find_support
-from equipoise.balance.matches import Matches
+from equipoise.balance.matches import Matches, MatchReport
+from equipoise.balance.scores import (
+    check_codes,
+    check_labels,
+    check_support,
+    find_support,
+    open_scores,
+    refine,
+    split_by,
+)
+from equipoise.balance.strata import Engines, Environment, Portions
+from equipoise.checks import check_count
 
 
 def match_scores(
@@ -28,7 +36,7 @@ def match_scores(
     environments: Any = None,
     *,
     metric: str = "kl",
-    k: int = 1,
+    n_nearest: int = 1,
     caliper: float | str | None = None,
     reuse_max: int | None = None,
     common_support: bool | float = False,
@@ -39,7 +47,7 @@ def match_scores(
     device: str | None = None,
     memory: int | None = None,
 ) -> Matches:
-    """Match every example with its k nearest of each other label, within its environment.
+    """Match every example with its `n_nearest` of each other label, within its environment.
 
     Step 5 of the method: nearest by the distance of balancing scores. The answer is exact and
     does not depend on engine, threads or memory. Ties go to the lowest index, or at random with
@@ -52,7 +60,7 @@ def match_scores(
     labels : integer codes [N] in 0 … m−1
     environments : integer codes [N]; None means a single environment
     metric : "l1", "l2", "linf" (on probabilities) or "kl", KL(anchor‖candidate)
-    k : how many matches for each label
+    n_nearest : how many matches for each label
     caliper : the largest distance of a match, or "0.2sd": standard deviations of the logit
     reuse_max : in how many anchors' lists a candidate may stand; the closest pairs win
     common_support : True leaves out examples outside the range of scores that all labels share;
@@ -71,7 +79,7 @@ def match_scores(
            [ 0, -1]])
     """
     started = time.perf_counter()
-    search = Search(get_metric(metric), k, engine, device)
+    search = Search(get_metric(metric), n_nearest, engine, device)
     limit = Caliper.parse(caliper)
     if reuse_max is not None:
         check_count("reuse_max", reuse_max)
@@ -87,10 +95,10 @@ def match_scores(
         order = order[find_support(source, codes, where, least)[order]]
     jobs = effective_n_jobs(n_jobs)
     places = split_by(refine(where, exact)[order], order)
-    portions = Portions.within(memory, m, k, jobs, max(map(len, places)))
+    portions = Portions.within(memory, m, n_nearest, jobs, max(map(len, places)))
 
-    indices = np.full((n, m, k), -1, dtype=np.int64)
-    distances = np.full((n, m, k), np.inf)
+    indices = np.full((n, m, n_nearest), -1, dtype=np.int64)
+    distances = np.full((n, m, n_nearest), np.inf)
     engines: Counter[str] = Counter()
     recalls: list[float] = []
     spaces = (Environment(search, source, rows, codes, portions) for rows in places if len(rows))
@@ -133,3 +141,130 @@ def _close_ranks(nearest: Nearest) -> None:
     order = np.argsort(nearest.positions < 0, axis=1, kind="stable")
     nearest.distances[:] = np.take_along_axis(nearest.distances, order, axis=1)
     nearest.positions[:] = np.take_along_axis(nearest.positions, order, axis=1)
+
+
+@dataclass(frozen=True)
+class Caliper:
+    """A limit on matches. `in_deviations` counts standard deviations of the logit.
+
+    >>> Caliper.parse("0.2sd")
+    Caliper(limit=0.2, in_deviations=True)
+    """
+
+    limit: float
+    in_deviations: bool = False
+
+    @classmethod
+    def parse(cls, caliper: float | str | None) -> Caliper | None:
+        if caliper is None:
+            return None
+        if isinstance(caliper, str):
+            found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*sd\s*", caliper)
+            try:
+                limit = float(found[1]) if found else -1.0
+            except ValueError:
+                limit = -1.0
+        else:
+            limit = float(caliper)
+        if not limit >= 0:
+            raise ValueError(
+                f"caliper must be a distance of at least 0, or standard deviations of the logit "
+                f"such as '0.2sd'; got {caliper!r}"
+            )
+        return cls(limit, isinstance(caliper, str))
+
+
+def beyond_deviations(
+    space: Environment, anchors: IntArray, nearest: Nearest, label: int, limit: float
+) -> NDArray[np.bool_]:
+    """Which matches of `label` are more than `limit` standard deviations away in the logit.
+
+    The logit of an anchor of label y and a match of label y' is log p(y'|z) − log p(y|z):
+    with two labels the logit of the propensity score. Its deviation is taken over the examples
+    of these two labels where it is finite.
+    """
+    far = np.zeros(nearest.positions.shape, dtype=bool)
+    own = space.labels[anchors]
+    for other in np.unique(own):
+        both = np.concatenate([_places(space, int(other)), _places(space, label)])
+        logit = _logit(space, both, label, int(other))
+        finite = logit[np.isfinite(logit)]
+        deviation = finite.std(ddof=1) if len(finite) > 1 else 0.0
+        rows = np.flatnonzero(own == other)
+        place = np.empty(len(space.rows))
+        place[both] = logit
+        with np.errstate(invalid="ignore"):
+            first, second = place[anchors[rows], None], place[nearest.positions[rows]]
+            gaps = np.where(first == second, 0.0, np.abs(first - second))
+        far[rows] = ~(gaps <= limit * deviation)
+    return far
+
+
+def _places(space: Environment, label: int) -> IntArray:
+    part = space.slice_of(label)
+    return np.arange(part.start, part.stop)
+
+
+def _logit(space: Environment, places: IntArray, label: int, other: int) -> FloatArray:
+    log = space.read(places).log
+    with np.errstate(invalid="ignore"):
+        return np.asarray(log[:, label] - log[:, other])
+
+
+def match_covariate(
+    covariate: ArrayLike,
+    labels: ArrayLike,
+    environments: ArrayLike,
+    *,
+    n_labels: int | None = None,
+    n_nearest: int = 20,
+    generator: np.random.Generator,
+) -> Matches:
+    """For every example random others of each other label with its very covariate value.
+
+    The same environment, distance 0. `companions` are random examples of its own label and
+    covariate, for the degree of balancing of Figure 4a.
+
+    >>> found = match_covariate([5, 5, 7], [0, 1, 1], [0, 0, 0], generator=np.random.default_rng(0))
+    >>> found.indices[:, :, 0]
+    array([[-1,  1],
+           [ 0, -1],
+           [-1, -1]])
+    """
+    values = np.asarray(covariate)
+    n = len(values)
+    if n == 0:
+        raise ValueError("covariate is empty: there is nothing to match")
+    check_count("n_nearest", n_nearest)
+    m = n_labels or int(np.max(labels)) + 1
+    label_codes = check_labels(labels, n, m)
+    environment_codes = check_codes("environments", environments, n)
+    _, value_codes = np.unique(values, return_inverse=True)
+    indices = np.full((n, m, n_nearest), -1, dtype=np.int64)
+    companions = np.empty((n, n_nearest), dtype=np.int64)
+    for environment in np.unique(environment_codes):
+        for value in np.unique(value_codes[environment_codes == environment]):
+            here = np.flatnonzero((environment_codes == environment) & (value_codes == value))
+            for label in range(m):
+                cell = here[label_codes[here] == label]
+                if len(cell) == 0:
+                    continue
+                others = here[label_codes[here] != label]
+                width = min(n_nearest, len(cell))
+                indices[others, label, :width] = _draw_rows(cell, len(others), width, generator)
+                companions[cell] = generator.choice(cell, size=(len(cell), n_nearest))
+    distances = np.where(indices >= 0, 0.0, np.inf)
+    return Matches(indices, distances, "covariate", companions)
+
+
+def _draw_rows(
+    cell: NDArray[np.int64], n_rows: int, width: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """`width` different members of the cell for each row [n_rows, width]."""
+    chosen = np.empty((n_rows, width), dtype=np.int64)
+    block = max(1, 2**22 // len(cell))  # random keys of a block at a time, to bound memory
+    for first in range(0, n_rows, block):
+        keys = generator.random((min(block, n_rows - first), len(cell)), dtype=np.float32)
+        places = np.argpartition(keys, width - 1, axis=1)[:, :width]
+        chosen[first : first + block] = cell[places]
+    return chosen

@@ -1,19 +1,105 @@
-"""What matching found: for every example its nearest examples of every other label."""
+"""What matching found: a table of matches, how good it is, what is kept, and how it is stored."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.balance.match_input import check_labels
-from equipoise.balance.match_statistics import MatchReport, MatchStatistics, summarise_matches
+from equipoise.balance.distances import FloatArray, IntArray
+from equipoise.balance.encoding import Encoding, as_table, check_alignment
+from equipoise.balance.groups import Groups
+from equipoise.balance.scores import check_codes, check_labels
+from equipoise.checks import check_count, require
+from equipoise.files import write_whole
+from equipoise.progress import track
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+
+_ENTRIES_AT_ONCE = 1 << 22
+#: Matches that are in memory at once besides their table.
+ROWS_AT_ONCE = 1 << 20
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+
+
+@dataclass(frozen=True)
+class MatchReport:
+    """How a search went: the engine of each stratum, its time, what was trimmed.
+
+    `recall` is None for exact engines; an approximate one measures it against an exact sample.
+    """
+
+    engines: dict[str, int]  # engine -> how many strata it searched
+    seconds: float
+    trimmed: int = 0
+    recall: float | None = None
+
+
+@dataclass(frozen=True)
+class MatchStatistics:
+    """What `Matches.statistics()` tells.
+
+    quantiles: quantile -> distance, over the matches at finite distance.
+    reuse_histogram: [r] -> how many examples stand in r lists.
+    effective_sample_size: [m], (Σw)²/Σw² over a label's examples weighted by their use.
+    used: [m], how many different examples of a label are anybody's match.
+    unmatched: [m], anchors without a match of that label (their own label aside).
+    """
+
+    quantiles: dict[float, float]
+    reuse_histogram: IntArray
+    effective_sample_size: FloatArray
+    used: IntArray
+    unmatched: IntArray
+    infinite: int
+    report: MatchReport | None
+
+    def __str__(self) -> str:
+        lines = [
+            "distance quantiles  "
+            + "  ".join(f"{q:.0%} {d:.3g}" for q, d in self.quantiles.items()),
+            f"reuse               at most {len(self.reuse_histogram) - 1}, "
+            f"{int(self.reuse_histogram[0]):,} examples never",
+            "effective size      " + "  ".join(f"{x:,.0f}" for x in self.effective_sample_size),
+            f"unmatched           {int(self.unmatched.sum()):,} "
+            f"(and {self.infinite:,} at infinite distance)",
+        ]
+        if self.report is not None:
+            engines = ", ".join(f"{name} ×{n}" for name, n in self.report.engines.items())
+            lines.append(f"search              {engines} in {self.report.seconds:.2f} s")
+            if self.report.trimmed:
+                lines.append(f"trimmed             {self.report.trimmed:,} outside common support")
+            if self.report.recall is not None:
+                lines.append(f"recall              {self.report.recall:.4f} of the exact matches")
+        return "\n".join(lines)
+
+
+def summarise_matches(
+    indices: IntArray, distances: FloatArray, labels: IntArray, report: MatchReport | None
+) -> MatchStatistics:
+    """Count what stands in a table of matches [N, m, k] of examples with `labels` [N]."""
+    n, m, _ = indices.shape
+    found = indices >= 0
+    finite = distances[found & np.isfinite(distances)]
+    cuts = np.quantile(finite, QUANTILES) if finite.size else np.full(len(QUANTILES), np.nan)
+    use = np.bincount(indices[found], minlength=n)
+    total = np.bincount(labels, weights=use, minlength=m)
+    squares = np.bincount(labels, weights=use.astype(np.float64) ** 2, minlength=m)
+    without = ~found[:, :, 0]
+    without[np.arange(n), labels] = False
+    return MatchStatistics(
+        quantiles=dict(zip(QUANTILES, cuts.tolist(), strict=True)),
+        reuse_histogram=np.bincount(use),
+        effective_sample_size=np.divide(total**2, squares, out=np.zeros(m), where=squares > 0),
+        used=np.bincount(labels[use > 0], minlength=m),
+        unmatched=without.sum(axis=0),
+        infinite=int(np.count_nonzero(found & np.isinf(distances))),
+        report=report,
+    )
 
 
 class MatchSource(Protocol):
@@ -43,7 +129,7 @@ class Matches:
 
     >>> matches = Matches(np.array([[[-1], [1]], [[0], [-1]]]), np.zeros((2, 2, 1)), "kl")
     >>> matches
-    Matches(2 examples, 2 labels, k=1, metric='kl', 2 of 2 pairs matched)
+    Matches(2 examples, 2 labels, n_nearest=1, metric='kl', 2 of 2 pairs matched)
     >>> matches.lookup(np.array([0]), np.array([[1]]))
     array([[[1]]])
     """
@@ -62,7 +148,7 @@ class Matches:
             )
 
     @property
-    def k(self) -> int:
+    def n_nearest(self) -> int:
         return int(self.indices.shape[2])
 
     def lookup(self, anchors: IntArray, labels: IntArray) -> IntArray:
@@ -91,6 +177,186 @@ class Matches:
         found = int(np.count_nonzero(self.indices[:, :, 0] >= 0))
         companions = "" if self.companions is None else f", {self.companions.shape[1]} companions"
         return (
-            f"Matches({n:,} examples, {m} labels, k={k}, metric={self.metric!r}, "
+            f"Matches({n:,} examples, {m} labels, n_nearest={k}, metric={self.metric!r}, "
             f"{found:,} of {n * (m - 1):,} pairs matched{companions})"
         )
+
+
+def keep_near_ties(matches: Matches, tolerance: float) -> Matches:
+    """Drop matches farther than `tolerance`, but never an anchor's nearest.
+
+    What is left is a set to draw from at random. Always taking the very nearest would favour
+    examples that resemble the anchor in more than the covariate: among noisy labels, the
+    mislabelled ones.
+
+    >>> found = Matches(np.array([[[3, 4, 5]]]), np.array([[[0.2, 0.25, 0.6]]]), "kl")
+    >>> keep_near_ties(found, 0.3).indices
+    array([[[ 3,  4, -1]]])
+    """
+    check_tolerance(tolerance)
+    far = matches.distances > tolerance
+    far[:, :, 0] = False
+    return replace(
+        matches,
+        indices=np.where(far, -1, matches.indices),
+        distances=np.where(far, np.inf, matches.distances),
+    )
+
+
+def keep_closest(matches: Matches, covariates: Any, labels: Any, *, n_nearest: int = 1) -> Matches:
+    """Of each list of matches keep those nearest in the covariates themselves.
+
+    Mahalanobis distance among examples of nearly the same score (Rubin and Thomas 2000): a score
+    balances covariates on average, this also pairs examples that are alike. Ask `match_scores`
+    for many, such as `n_nearest=100`, and keep one. Distances stay those of the scores.
+
+    Parameters
+    ----------
+    matches : Matches
+    covariates : DataFrame or array-like, [N, p]
+    labels : integer codes [N]
+    n_nearest : int
+        How many are kept for each anchor and label.
+
+    Examples
+    --------
+    >>> found = Matches(np.array([[[1, 2]], [[0, -1]], [[0, -1]]]), np.zeros((3, 1, 2)), "kl")
+    >>> keep_closest(found, [1.0, 5.0, 2.0], [0, 1, 1]).indices[:, 0, 0]
+    array([2, 0, 0])
+    """
+    check_count("n_nearest", n_nearest)
+    check_alignment(covariates, labels, len(matches))
+    table = as_table(covariates)
+    points = Encoding.learn(table).encode(table)
+    codes = check_codes("labels", labels, len(points))
+    # The covariance within labels, so that their difference does not make a gap look small.
+    counts = np.bincount(codes)
+    centers = np.column_stack(
+        [np.bincount(codes, column) / np.maximum(counts, 1) for column in points.T]
+    )
+    inner = points - centers[codes]
+    sizes, axes = np.linalg.eigh(inner.T @ inner / len(inner))
+    useful = sizes > 1e-9 * max(sizes.max(), 1e-300)
+    points = points @ (axes[:, useful] / np.sqrt(sizes[useful]))
+    n, m, k = matches.indices.shape
+    kept = np.empty((n, m, min(k, n_nearest)), dtype=np.int64)
+    for start in range(0, n, max(1, _ENTRIES_AT_ONCE // (m * k * points.shape[1]))):
+        part = slice(start, start + max(1, _ENTRIES_AT_ONCE // (m * k * points.shape[1])))
+        some = matches.indices[part]
+        gaps = np.square(points[part, None, None] - points[some]).sum(axis=3)
+        order = np.argsort(np.where(some < 0, np.inf, gaps), axis=2, kind="stable")
+        kept[part] = order[:, :, :n_nearest]
+    return replace(
+        matches,
+        indices=np.take_along_axis(matches.indices, kept, axis=2),
+        distances=np.take_along_axis(matches.distances, kept, axis=2),
+    )
+
+
+def check_tolerance(tolerance: float) -> None:
+    """A distance, 0 or more."""
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must be 0 or more, got {tolerance}")
+
+
+def pack_matches(matches: Matches) -> dict[str, NDArray]:
+    """Found indices and distances one after the other, and how many each (anchor, label) has.
+
+    Found matches come before the missing ones, nearest first, so the counts tell their places.
+    """
+    found = matches.indices >= 0
+    return {
+        "match_counts": found.sum(axis=2, dtype=np.int32),
+        "match_indices": matches.indices[found].astype(np.int32),
+        "match_distances": matches.distances[found],
+    }
+
+
+def unpack_matches(arrays: Mapping[str, NDArray], *, n_nearest: int, metric: str) -> Matches:
+    """What `pack_matches` took in.
+
+    >>> distances = np.array([[[0.5, np.inf]], [[0.0, 1.0]]])
+    >>> given = Matches(np.array([[[3, -1]], [[2, 0]]]), distances, "kl")
+    >>> unpack_matches(pack_matches(given), n_nearest=2, metric="kl").indices.tolist()
+    [[[3, -1]], [[2, 0]]]
+    """
+    counts = arrays["match_counts"]
+    found = np.arange(n_nearest) < counts[:, :, None]
+    indices = np.full(found.shape, -1, dtype=np.int64)
+    distances = np.full(found.shape, np.inf)
+    indices[found] = arrays["match_indices"]
+    distances[found] = arrays["match_distances"]
+    return Matches(indices, distances, metric)
+
+
+def write_matches(
+    path: str | Path, matches: Matches, groups: Groups, rows: IntArray, *, verbose: bool = False
+) -> None:
+    """Write a row for each match: anchor, match, label (of the match), environment, distance.
+
+    Anchor and match are numbers of examples as the user counts them: `rows` [N]. An anchor's
+    matches stand together, by label and then nearest first; a batch draws any one of a label's.
+    """
+    pa, pq = _load_arrow()
+    schema = pa.schema(
+        [
+            ("anchor", pa.int64()),
+            ("match", pa.int64()),
+            ("label", pa.dictionary(pa.int32(), pa.string())),
+            ("environment", pa.dictionary(pa.int32(), pa.string())),
+            ("distance", pa.float64()),
+        ]
+    )
+    step = max(1, ROWS_AT_ONCE // (matches.indices.shape[1] * matches.n_nearest))
+    with (
+        write_whole(path) as temporary,
+        pq.ParquetWriter(temporary, schema) as writer,
+        track(len(matches), "writing matches", enabled=verbose) as tracker,
+    ):
+        for start in range(0, len(matches), step):
+            part = matches.indices[start : start + step]
+            anchor, label, rank = np.nonzero(part >= 0)
+            columns = [
+                rows[start + anchor],
+                rows[part[anchor, label, rank]],
+                _name(label, groups.label_names),
+                _name(groups.environments[start + anchor], groups.environment_names),
+                matches.distances[start + anchor, label, rank],
+            ]
+            writer.write_table(pa.table(columns, schema=schema))
+            tracker.reach(min(start + step, len(matches)))
+
+
+def write_weights(
+    path: str | Path,
+    weights: NDArray[np.float64],
+    groups: Groups,
+    rows: IntArray,
+    names: Sequence[str] | None = None,
+) -> None:
+    """Write a row for each example: example, label, environment, weight, and name if it has one.
+
+    The weight is how often balanced batches show the example where every example is an anchor
+    once, so that it is at least 1.
+    """
+    pa, pq = _load_arrow()
+    columns = {
+        "example": rows,
+        "label": _name(groups.labels, groups.label_names),
+        "environment": _name(groups.environments, groups.environment_names),
+        "weight": weights,
+    }
+    if names is not None:
+        columns["name"] = pa.array(list(names), pa.string())
+    with write_whole(path) as temporary:
+        pq.write_table(pa.table(columns), temporary)
+
+
+def _load_arrow() -> tuple[Any, Any]:
+    return require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
+
+
+def _name(codes: IntArray, names: tuple[str, ...]) -> Any:
+    pa, _ = _load_arrow()
+    indices = pa.array(codes.astype(np.int32))
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))

@@ -22,8 +22,9 @@ from equipoise.balance.encoding import (
     find_leaks,
     warn_of_leaks,
 )
-from equipoise.balance.match_input import check_codes, check_labels
-from equipoise.choices import check_choice
+from equipoise.balance.score_models import Design, Fit, Logistic, Model, Trees
+from equipoise.balance.scores import check_codes, check_labels
+from equipoise.checks import check_choice
 
 #: Models are compared on at most this many examples, and the better one is fitted to all.
 COMPARED_AT_MOST = 20_000
@@ -32,176 +33,8 @@ TREES_AT_MOST_LABELS = 40
 #: Rows above which cross-fitting uses two folds instead of five.
 _MANY = 50_000
 _FLOOR = 1e-12  # the least probability a model may give to a label its environment has
-_STOPS_FROM = 20
 _STRENGTHS = (0.03, 1.0, 100.0)
 _MODELS = ("logistic", "logistic by environment", "trees")
-
-
-@dataclass(frozen=True)
-class _Logistic:
-    """Multinomial logistic regression on numbers, their squares, categories and environments."""
-
-    coefficients: FloatArray  # [features + 1, m]; the last row is the intercept
-    numbers: IntArray
-    interactions: bool
-
-    @classmethod
-    def fit(
-        cls, interactions: bool, m: int, strength: float, design: _Design, labels: IntArray
-    ) -> _Logistic:
-        from sklearn.linear_model import LogisticRegression  # slow to import
-
-        features = _expand(design, interactions)
-        model = LogisticRegression(C=strength, max_iter=500, tol=1e-4).fit(features, labels)
-        coefficients = np.full((features.shape[1] + 1, m), 0.0)
-        coefficients[-1] = -50.0  # a label that was not seen
-        if len(model.classes_) == 2:
-            coefficients[:, model.classes_] = 0.0
-            coefficients[:-1, model.classes_[1]] = model.coef_[0]
-            coefficients[-1, model.classes_[1]] = model.intercept_[0]
-        else:
-            coefficients[:-1, model.classes_] = model.coef_.T
-            coefficients[-1, model.classes_] = model.intercept_
-        return cls(coefficients, design.numbers, interactions)
-
-    def logits(self, design: _Design) -> FloatArray:
-        features = _expand(design, self.interactions)
-        return np.asarray(features @ self.coefficients[:-1] + self.coefficients[-1])
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {"coefficients": self.coefficients}
-
-
-@dataclass(frozen=True)
-class _Trees:
-    """Boosted trees as plain arrays, so that they are stored without their library's classes.
-
-    Row i of `left`, `right`, `feature`, `threshold` is a node; a leaf points at itself.
-    """
-
-    roots: IntArray  # [trees]
-    adds_to: IntArray  # [trees], the label whose logit the tree adds to
-    feature: IntArray
-    threshold: FloatArray
-    left: IntArray
-    right: IntArray
-    value: FloatArray
-    baseline: FloatArray  # [m]
-    depth: int
-    fitted: Any = None  # the library's own model, faster while it lives
-
-    @classmethod
-    def fit(cls, m: int, seed: int, design: _Design, labels: IntArray) -> _Trees:
-        from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
-
-        # Stopping early needs some examples of each label to be held out.
-        enough = np.unique(labels, return_counts=True)[1].min() >= _STOPS_FROM
-        model = HistGradientBoostingClassifier(
-            max_iter=80 if enough else 30,
-            max_bins=128,
-            max_leaf_nodes=16,
-            learning_rate=0.2,
-            l2_regularization=1.0,
-            early_stopping=bool(enough),
-            validation_fraction=0.1,
-            n_iter_no_change=8,
-            random_state=seed,
-        ).fit(design.with_environments, labels)
-        present = model.classes_
-        columns = present if len(present) > 2 else present[1:]
-        baseline = np.full(m, -50.0)
-        baseline[present] = 0.0
-        baseline[columns] = model._baseline_prediction.ravel()
-        nodes, roots, adds_to, start = [], [], [], 0
-        for trees in model._predictors:
-            for label, tree in zip(columns, trees, strict=True):
-                nodes.append(tree.nodes)
-                roots.append(start)
-                adds_to.append(label)
-                start += len(tree.nodes)
-        joined = np.concatenate(nodes)
-        sizes = [len(part) for part in nodes]
-        offset = np.repeat(roots, sizes)
-        leaf, here = joined["is_leaf"].astype(bool), np.arange(start)
-        return cls(
-            np.asarray(roots, dtype=np.int64),
-            np.asarray(adds_to, dtype=np.int64),
-            np.where(leaf, 0, joined["feature_idx"]).astype(np.int64),
-            np.where(leaf, np.inf, joined["num_threshold"]),
-            np.where(leaf, here, joined["left"] + offset).astype(np.int64),
-            np.where(leaf, here, joined["right"] + offset).astype(np.int64),
-            joined["value"].astype(np.float64),
-            baseline,
-            int(joined["depth"].max()),
-            model,
-        )
-
-    def logits(self, design: _Design) -> FloatArray:
-        rows = design.with_environments
-        result = np.tile(self.baseline, (len(rows), 1))
-        if self.fitted is not None:
-            columns = self.fitted.classes_[-self.fitted.n_trees_per_iteration_ :]
-            result[:, columns] = self.fitted.decision_function(rows).reshape(len(rows), -1)
-            return result
-        step = 1 << 14  # rows that stay in cache
-        for start in range(0, len(rows), step):
-            part = np.ascontiguousarray(rows[start : start + step])
-            flat, width = part.ravel(), part.shape[1]
-            base = np.arange(len(part)) * width
-            for root, label in zip(self.roots, self.adds_to, strict=True):
-                node = np.full(len(part), root)
-                for _ in range(self.depth):
-                    goes_left = flat[base + self.feature[node]] <= self.threshold[node]
-                    node = np.where(goes_left, self.left[node], self.right[node])
-                result[start : start + step, label] += self.value[node]
-        return result
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {f"tree_{name}": np.asarray(getattr(self, name)) for name in self._stored()}
-
-    @classmethod
-    def _stored(cls) -> list[str]:
-        return [name for name in cls.__dataclass_fields__ if name != "fitted"]
-
-
-_Model = _Logistic | _Trees
-_Fit = Callable[["_Design", IntArray], _Model]
-
-
-@dataclass(frozen=True)
-class _Design:
-    """Encoded covariates [N, p] with environments as places 0 … E−1."""
-
-    matrix: FloatArray
-    numbers: IntArray
-    environments: IntArray
-    n_environments: int
-
-    def take(self, rows: IntArray) -> _Design:
-        return _Design(
-            self.matrix[rows], self.numbers, self.environments[rows], self.n_environments
-        )
-
-    @property
-    def dummies(self) -> FloatArray:
-        """One column for each environment, none where there is only one."""
-        if self.n_environments == 1:
-            return np.empty((len(self.matrix), 0))
-        return np.asarray(self.environments[:, None] == np.arange(self.n_environments), np.float64)
-
-    @property
-    def with_environments(self) -> FloatArray:
-        return np.hstack([self.matrix, self.dummies])
-
-
-def _expand(design: _Design, interactions: bool) -> FloatArray:
-    matrix, dummies = design.matrix, design.dummies
-    # Squares of clipped values: one extreme value must not rule the fit.
-    squares = np.square(np.clip(matrix[:, design.numbers], -6, 6)) / 4
-    parts = [matrix, squares, dummies]
-    if interactions:
-        parts += [matrix * dummies[:, [e]] for e in range(design.n_environments)]
-    return np.hstack(parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,7 +64,7 @@ class Propensity:
     labels_present: NDArray[np.bool_]  # [E, m]
     temperature: float
     offsets: FloatArray  # [E, m]
-    fitted: _Model
+    fitted: Model
     notes: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
 
@@ -268,13 +101,13 @@ class Propensity:
         """What `state` gave, ready to score further examples."""
         words = json.loads(np.asarray(state["words"], dtype=np.uint8).tobytes().decode())
         encoding = Encoding.from_state(words["encoding"])
-        fitted: _Model
+        fitted: Model
         if "coefficients" in state:
             by_environment = words["model"] == "logistic by environment"
-            fitted = _Logistic(state["coefficients"], encoding.numbers, by_environment)
+            fitted = Logistic(state["coefficients"], encoding.numbers, by_environment)
         else:
-            parts: dict[str, Any] = {name: state[f"tree_{name}"] for name in _Trees._stored()}
-            fitted = _Trees(**{**parts, "depth": int(parts["depth"])})
+            parts: dict[str, Any] = {name: state[f"tree_{name}"] for name in Trees.stored()}
+            fitted = Trees(**{**parts, "depth": int(parts["depth"])})
         return cls(
             None,
             words["model"],
@@ -380,16 +213,14 @@ def fit_propensity(
     return replace(result, log_scores=result._calibrate(logits, places))
 
 
-def _make_design(
-    encoding: Encoding, covariates: Any, environments: Any, known: IntArray
-) -> _Design:
+def _make_design(encoding: Encoding, covariates: Any, environments: Any, known: IntArray) -> Design:
     matrix = encoding.encode(covariates)
     if environments is None:
         if len(known) > 1:
             raise ValueError(
                 f"the scores were fitted on {len(known)} environments: give environments"
             )
-        return _Design(matrix, encoding.numbers, np.zeros(len(matrix), dtype=np.int64), 1)
+        return Design(matrix, encoding.numbers, np.zeros(len(matrix), dtype=np.int64), 1)
     codes = check_codes("environments", environments, len(matrix))
     places = np.searchsorted(known, codes).clip(max=len(known) - 1)
     unknown = np.unique(codes[known[places] != codes])
@@ -397,7 +228,7 @@ def _make_design(
         raise ValueError(
             f"environment {unknown[0]} was not fitted; known: {', '.join(map(str, known))}"
         )
-    return _Design(matrix, encoding.numbers, places, len(known))
+    return Design(matrix, encoding.numbers, places, len(known))
 
 
 def _deal_folds(
@@ -423,15 +254,15 @@ def _deal_folds(
 
 def _choose(
     model: str,
-    design: _Design,
+    design: Design,
     labels: IntArray,
     present: NDArray[np.bool_],
     seed: int,
     notes: list[str],
-) -> tuple[str, _Fit, dict[str, float]]:
+) -> tuple[str, Fit, dict[str, float]]:
     """The model to use, how it is fitted, and the held-out log-loss of all that were tried."""
     m = present.shape[1]
-    fits: dict[str, _Fit] = {}
+    fits: dict[str, Fit] = {}
     losses: dict[str, FloatArray] = {}
     rows = np.sort(np.random.default_rng([seed, 1]).permutation(len(labels))[:COMPARED_AT_MOST])
     design, labels = design.take(rows), labels[rows]
@@ -445,10 +276,10 @@ def _choose(
         own = log[np.arange(len(scored)), labels[scored]]
         return np.asarray(-np.maximum(own, np.log(_FLOOR)))
 
-    def held_out(fit: _Fit, train: IntArray, test: IntArray) -> FloatArray:
+    def held_out(fit: Fit, train: IntArray, test: IntArray) -> FloatArray:
         return fit(design.take(train), labels[train]).logits(design.take(test))
 
-    def consider(name: str, options: list[_Fit]) -> None:
+    def consider(name: str, options: list[Fit]) -> None:
         tried = [loss_of(partial(held_out, fit)) for fit in options]
         best = int(np.argmin([loss.mean() for loss in tried]))
         fits[name], losses[name] = options[best], tried[best]
@@ -462,9 +293,9 @@ def _choose(
     for name in _MODELS[:2]:
         by_environment = name == "logistic by environment"
         if model == name or (model == "auto" and (not by_environment or len(present) > 1)):
-            consider(name, [partial(_Logistic.fit, by_environment, m, c) for c in _STRENGTHS])
+            consider(name, [partial(Logistic.fit, by_environment, m, c) for c in _STRENGTHS])
     if model == "trees" or (model == "auto" and m <= TREES_AT_MOST_LABELS):
-        consider("trees", [partial(_Trees.fit, m, seed)])
+        consider("trees", [partial(Trees.fit, m, seed)])
     elif model == "auto":
         notes.append(f"boosted trees were not tried: {m} labels are more than they can do in time")
     # The first is the simplest; another must be better by a standard error.

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.frequencies import count_appearances, effective_sample_size
 from equipoise.balance.groups import Groups
 from equipoise.balance.matches import Matches
+from equipoise.balance.weights import count_appearances, effective_sample_size
 from equipoise.diagnosis.balance_table import unmatched_deviation
 from equipoise.diagnosis.covariates import standardize
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.frequencies import balanced_frequencies
 from equipoise.balance.groups import Groups
 from equipoise.balance.matches import Matches
+from equipoise.balance.weights import balanced_frequencies
 from equipoise.diagnosis.balance_curves import (
     draw_anchors,
     trace_calipers,
@@ -123,7 +123,7 @@ def diagnose_balance(
     >>> scores = np.stack([-z[:, 0] / 2, z[:, 0] / 2], axis=1)
     >>> scores -= np.logaddexp(*scores.T)[:, None]
     >>> from equipoise.balance import match_scores
-    >>> matches = match_scores(scores, labels, environments, k=5)
+    >>> matches = match_scores(scores, labels, environments, n_nearest=5)
     >>> groups = Groups(labels, environments, ("no", "yes"), ("oslo", "rome"))
     >>> found = diagnose_balance(z, scores, matches, groups)
     >>> found.worst.query("covariate == 'z1'")[["smd_before", "smd_after"]].mean().round(1).tolist()

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.frequencies import effective_sample_size
 from equipoise.balance.groups import POOLED, Groups
 from equipoise.balance.matches import Matches
+from equipoise.balance.weights import effective_sample_size
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

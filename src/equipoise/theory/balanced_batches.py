@@ -138,9 +138,9 @@ def measure_balance(case: BalanceCase) -> Record:
 
 
 TIES = {
-    "the nearest, lowest index": {"k": 1},
-    "the nearest, ties broken once at random": {"k": 1, "at_random": True},
-    "one of the 40 nearest at random": {"k": 40},
+    "the nearest, lowest index": {"n_nearest": 1},
+    "the nearest, ties broken once at random": {"n_nearest": 1, "at_random": True},
+    "one of the 40 nearest at random": {"n_nearest": 40},
 }
 
 
@@ -160,7 +160,9 @@ def examine_ties(n_examples: int, *, seed: int) -> list[Record]:
     found = []
     for name, options in TIES.items():
         breaker = np.random.default_rng([seed, 1]) if "at_random" in options else None
-        matches = match_scores(log_scores, labels, k=int(options["k"]), generator=breaker)
+        matches = match_scores(
+            log_scores, labels, n_nearest=int(options["n_nearest"]), generator=breaker
+        )
         sampler = BalancedBatchSampler(
             labels, environments, matches, anchors_per_environment=250, n_matches=1, seed=seed
         )

@@ -1,24 +1,196 @@
-"""Which engine searches a stratum: the one asked for, or the one that should cost least."""
+"""Which engine searches a stratum: the one asked for, or the one that should cost least.
+
+Blocks look at every pair, so their time follows from sizes alone. What a tree or cells save
+depends on how peaked the scores are; a few hundred anchors tell.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Protocol
 
+import numpy as np
+
 from equipoise.balance.distances import Metric, Scores
-from equipoise.balance.engines.blocked import BLOCK_BYTES, BlockedEngine
-from equipoise.balance.engines.cells import CellsEngine
-from equipoise.balance.engines.cost import cheapest, rivals
-from equipoise.balance.engines.direct import DirectEngine
-from equipoise.balance.engines.faiss_flat import FaissEngine
-from equipoise.balance.engines.hnsw import HNSWEngine
-from equipoise.balance.engines.kdtree import KDTreeEngine
-from equipoise.balance.engines.line import LineEngine
-from equipoise.balance.engines.nearest import Nearest
-from equipoise.balance.engines.torch_blocks import DEVICE_BLOCK_BYTES, TorchBlocks
-from equipoise.balance.match_input import check_count
-from equipoise.choices import check_choice
+from equipoise.balance.engines.blocked import (
+    BLOCK_BYTES,
+    DEVICE_BLOCK_BYTES,
+    BlockedEngine,
+    TorchBlocks,
+)
+from equipoise.balance.engines.libraries import FaissEngine, HNSWEngine, import_faiss
+from equipoise.balance.engines.nearest import DirectEngine, Nearest
+from equipoise.balance.engines.pruning import CellsEngine, KDTreeEngine, LineEngine, partition
+from equipoise.checks import check_choice, check_count
+
+#: Seconds for one pair in blocks: a part that does not depend on m, and one for each label.
+#: Calibrated by `python -m benchmarks match-growth` on one core.
+PAIR_SECONDS = {
+    "kl": (0.45e-9, 0.028e-9),
+    "l2": (0.45e-9, 0.028e-9),
+    "l1": (0.3e-9, 0.36e-9),
+    "linf": (0.3e-9, 0.36e-9),
+}
+_ANCHOR_SECONDS = (1.2e-6, 13e-9)  # for one anchor whatever the candidates, and for each label
+_WORTH_A_LOOK = 0.01  # seconds in blocks; below this nothing is measured
+_CLEARLY = 0.4  # of the predicted time in blocks: so fast a tree needs no comparison
+_CLOSE = 1.6  # times the best: engines so near are measured once more
+_SAMPLE = 512
+_SAMPLE_SECONDS = (0.03, 0.5)  # in blocks, for short and for long searches
+_SAMPLE_SHARE = 0.005  # of the predicted time, between the two
+#: The share of its first few anchors' time that an engine may come down to on the rest.
+_HOPE = {"blocked": 0.5, "kdtree": 0.5, "cells": 0.3, "faiss": 0.3}
+_NEIGHBOURS = 512
+_OPTIMISM = 1.25  # sampled neighbourhoods are a little denser than the groups of a search
+
+
+class _Engine(Protocol):
+    def nearest(self, anchors: Scores, k: int) -> Nearest: ...
+
+
+Maker = Callable[[Metric, Scores], _Engine]
+
+
+def blocked_seconds(metric: Metric, n_labels: int, n_candidates: int) -> float:
+    """Predicted time of one anchor in blocks."""
+    fixed, each = PAIR_SECONDS[metric.name]
+    least, more = _ANCHOR_SECONDS
+    return least + more * n_labels + n_candidates * (fixed + each * n_labels)
+
+
+def rivals(metric: Metric, n_labels: int, n_candidates: int) -> list[str]:
+    """Engines that might beat blocks on such sizes, the likelier first."""
+    names = []
+    if metric.order is not None:
+        names.append("kdtree")
+    if n_candidates >= 1 << 13:
+        names.append("cells")
+    if metric.name == "l1" and n_labels >= 8 and find_spec("faiss") is not None:
+        import_faiss()  # once, and not on the clock
+        names.append("faiss")
+    return names
+
+
+def cheapest(
+    metric: Metric,
+    candidates: Scores,
+    anchors: Scores,
+    k: int,
+    makers: dict[str, Maker],
+    n_anchors: int | None = None,
+) -> str:
+    """The engine that should search these anchors soonest, its preparation included.
+
+    If they are the first of more to come, `n_anchors` says how many there are in all.
+    """
+    n_candidates, n_labels = candidates.log.shape
+    n_anchors = n_anchors or len(anchors)
+    if n_labels == 2:
+        return "line" if n_candidates >= 32 else "direct"
+    predicted = blocked_seconds(metric, n_labels, n_candidates)
+    if predicted * n_anchors < _WORTH_A_LOOK:
+        return "blocked"
+    names = rivals(metric, n_labels, n_candidates)
+    if not names:
+        return "blocked"
+    trials = {
+        name: _Trial(name, makers[name], metric, candidates, anchors, k, n_anchors)
+        for name in ["blocked", *names]
+    }
+    if "kdtree" in names and "cells" not in names:  # a short search: looking at all costs too much
+        blocks = predicted * n_anchors
+        trials["kdtree"].run(blocks)
+        if trials["kdtree"].seconds < _CLEARLY * blocks:
+            return "kdtree"
+    for trial in trials.values():
+        if trial.seconds == np.inf:
+            trial.run(min(other.seconds for other in trials.values()))
+    best = min(trial.seconds for trial in trials.values())
+    close = [trial for trial in trials.values() if trial.seconds < _CLOSE * best]
+    if len(close) > 1:  # a moment's disturbance must not decide
+        for trial in close:
+            trial.repeat()
+    return min(close, key=lambda trial: trial.seconds).name
+
+
+class _Trial:
+    """An engine tried on a sample of the anchors; `seconds` is what all of them would take.
+
+    Seconds of this thread alone, so that what else the machine does decides little, and the
+    least of two looks at the same sample.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        maker: Maker,
+        metric: Metric,
+        candidates: Scores,
+        anchors: Scores,
+        k: int,
+        n_anchors: int,
+    ) -> None:
+        self.name = name
+        self.seconds = np.inf
+        self._maker, self._metric, self._candidates = maker, metric, candidates
+        self._anchors, self._k, self._n_anchors = anchors, k, n_anchors
+        self._predicted = blocked_seconds(metric, *candidates.log.shape[::-1])
+
+    def run(self, give_up: float) -> None:
+        """Build the engine and try it; a hopeless start ends it."""
+        if self.name == "cells":
+            self._sample = _neighbourhoods(self._anchors)
+        else:
+            self._sample = _spaced(self._anchors, self._predicted)
+        started = time.thread_time()
+        self._engine = self._maker(self._metric, self._candidates)
+        self._built = time.thread_time() - started
+        few = max(1, len(self._sample) // 8)
+        self._look(slice(0, few))
+        hopeful = self._built + _HOPE[self.name] * (self.seconds - self._built) <= give_up
+        if few < len(self._sample) and hopeful:
+            self._look(slice(few, None))
+
+    def repeat(self) -> None:
+        """Look at the sample again; the faster time counts."""
+        before = self.seconds
+        self._look(slice(None))
+        self.seconds = min(before, self.seconds)
+
+    def _look(self, part: slice) -> None:
+        each = _per_anchor(self._engine, self._sample.take(part), self._k)
+        scale = _OPTIMISM if self.name == "cells" else 1.0
+        self.seconds = self._built + scale * each * self._n_anchors
+
+
+def _per_anchor(engine: _Engine, anchors: Scores, k: int) -> float:
+    started = time.thread_time()
+    engine.nearest(anchors, k)
+    return (time.thread_time() - started) / len(anchors)
+
+
+def _spaced(anchors: Scores, predicted: float) -> Scores:
+    """Evenly spaced anchors: more of them where the search is long and a mistake dear.
+
+    As many strata as labels will likely be searched as this one is.
+    """
+    n, n_labels = anchors.log.shape
+    seconds = np.clip(_SAMPLE_SHARE * predicted * n * n_labels, *_SAMPLE_SECONDS)
+    most = max(_SAMPLE, int(n * min(1.0, n_labels / 80)))
+    count = int(np.clip(seconds / predicted, _SAMPLE, most))
+    return anchors.take(slice(None, None, max(1, n // count))).take(slice(0, count))
+
+
+def _neighbourhoods(anchors: Scores) -> Scores:
+    """Some anchors with those next to them: cells are searched in such groups."""
+    order, starts = partition(anchors.bare(), _NEIGHBOURS)
+    groups = len(starts) - 1
+    chosen = np.linspace(0, groups - 1, int(np.clip(groups // 16, 8, 32))).astype(np.int64)
+    rows = [order[starts[group] : starts[group + 1]] for group in np.unique(chosen)]
+    return anchors.take(np.concatenate(rows))
 
 
 class Engine(Protocol):
@@ -52,14 +224,14 @@ class Search:
     """
 
     metric: Metric
-    k: int = 1
+    n_nearest: int = 1
     engine: str = "auto"
     device: str | None = None
     only_positions: bool = False
     chosen: dict[int, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
+        check_count("n_nearest", self.n_nearest)
         check_choice("engine", self.engine, ["auto", *ENGINES])
         if self.device is not None and self.engine not in ("auto", "blocked"):
             raise ValueError(

@@ -14,10 +14,9 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from equipoise.balance.distances import FloatArray, IntArray, Scores, ScoresOfRows, get_metric
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.kernels import Factors, prepare
-from equipoise.balance.match_input import check_codes, check_labels, refine
-from equipoise.balance.match_source import open_scores
-from equipoise.balance.match_stratum import Distinct, Stratum
 from equipoise.balance.matches import BoolArray
+from equipoise.balance.scores import check_codes, check_labels, open_scores, refine
+from equipoise.balance.strata import Distinct, Stratum
 from equipoise.progress import track
 
 DEFAULT_MEMORY = 2 << 30
@@ -49,7 +48,7 @@ class LazyMatches:
         environments: Any = None,
         *,
         metric: str = "kl",
-        k: int = 1,
+        n_nearest: int = 1,
         caliper: float | None = None,
         exact: Any = None,
         n_jobs: int = 1,
@@ -59,7 +58,7 @@ class LazyMatches:
         ahead: bool | None = None,
         verbose: bool = False,
     ) -> None:
-        self._search = Search(get_metric(metric), k, engine, device, only_positions=True)
+        self._search = Search(get_metric(metric), n_nearest, engine, device, only_positions=True)
         if caliper is not None and not (isinstance(caliper, (int, float)) and caliper >= 0):
             raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")
         self._source = open_scores(log_scores, check=ahead is False)
@@ -87,8 +86,8 @@ class LazyMatches:
         return self._search.metric.name
 
     @property
-    def k(self) -> int:
-        return self._search.k
+    def n_nearest(self) -> int:
+        return self._search.n_nearest
 
     def __len__(self) -> int:
         return self._source.shape[0]
@@ -96,8 +95,8 @@ class LazyMatches:
     def __repr__(self) -> str:
         n, m = self._source.shape
         return (
-            f"LazyMatches({n:,} examples, {m} labels, k={self.k}, metric={self.metric!r}, "
-            f"{len(self._cache)} strata ready)"
+            f"LazyMatches({n:,} examples, {m} labels, n_nearest={self.n_nearest}, "
+            f"metric={self.metric!r}, {len(self._cache)} strata ready)"
         )
 
     def lookup(self, anchors: Any, labels: Any) -> IntArray:
@@ -152,16 +151,16 @@ class LazyMatches:
         who, what = np.repeat(anchors, asked.shape[1]), asked.reshape(-1)
         if who.size and (who.min() < 0 or who.max() >= n or what.min() < 0 or what.max() >= m):
             raise ValueError(f"anchors must lie in 0…{n - 1} and labels in 0…{m - 1}")
-        found = np.empty((len(who), self.k), dtype=np.int64)
+        found = np.empty((len(who), self.n_nearest), dtype=np.int64)
         step = max(1, asked.shape[1]) * max(1, self.memory // 4 // (24 * m))
         for start in range(0, len(who), step):
             part = slice(start, start + step)
             found[part] = self._answer(who[part], what[part])
-        return found.reshape(*asked.shape, self.k)
+        return found.reshape(*asked.shape, self.n_nearest)
 
     def _answer(self, who: IntArray, what: IntArray) -> IntArray:
         """Matches of each (anchor, label) pair; anchors are read once, whatever they ask."""
-        result = np.full((len(who), self.k), -1, dtype=np.int64)
+        result = np.full((len(who), self.n_nearest), -1, dtype=np.int64)
         anchors, row = np.unique(who, return_inverse=True)
         stratum = self._environment[who] * self._source.shape[1] + what
         stratum[self._labels[who] == what] = -1  # own label
@@ -214,11 +213,11 @@ class LazyMatches:
     def _nearest(self, stratum: int, scores: Scores, rows: IntArray) -> IntArray:
         members = self._members_of(stratum)
         if not len(members):
-            return np.full((len(rows), self.k), -1, dtype=np.int64)
+            return np.full((len(rows), self.n_nearest), -1, dtype=np.int64)
         ready = self._ready(stratum, members)
         factors = Factors(*scores.factors).take(rows)
         anchors = ScoresOfRows(scores, rows, factors)
-        found = ready.nearest(anchors, self.k, Distinct.all_of(len(rows))).positions
+        found = ready.nearest(anchors, self.n_nearest, Distinct.all_of(len(rows))).positions
         self._release(ready, members)
         return np.where(found < 0, -1, members[found])
 

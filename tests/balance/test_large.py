@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.balance import match_lazy
+from equipoise.balance import large
+from equipoise.balance.large import LazyMatches
 from equipoise.balance.match import match_scores
-from equipoise.balance.match_lazy import LazyMatches
 from tests.balance.match_reference import KINDS, METRICS, make_scores
 
 
@@ -33,7 +33,7 @@ def make_problem(seed: int, kind: str, n: int, m: int):
 )
 def test_lookup_and_has_match_are_those_of_the_table(seed, kind, metric, n, m, k, caliper, ahead):
     scores, labels, environments = make_problem(seed, kind, n, m)
-    settings_ = {"metric": metric, "k": k, "caliper": caliper}
+    settings_ = {"metric": metric, "n_nearest": k, "caliper": caliper}
     table = match_scores(scores, labels, environments, **settings_)
     lazy = LazyMatches(scores, labels, environments, ahead=ahead, **settings_)
     rng = np.random.default_rng(seed)
@@ -85,7 +85,7 @@ def test_bad_scores_are_refused_at_once_whatever_fits_in_memory(ahead, memory):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_anchors_in_many_pieces_are_answered_like_the_table(metric, monkeypatch):
-    monkeypatch.setattr(match_lazy, "_ENTRIES_AT_ONCE", 100)
+    monkeypatch.setattr(large, "_ENTRIES_AT_ONCE", 100)
     scores, labels, environments = make_problem(1, "peaked", 400, 5)
     table = match_scores(scores, labels, environments, metric=metric)
     lazy = LazyMatches(scores, labels, environments, metric=metric, n_jobs=2)
@@ -95,8 +95,11 @@ def test_anchors_in_many_pieces_are_answered_like_the_table(metric, monkeypatch)
 
 def test_it_introduces_itself():
     scores, labels, environments = make_problem(0, "flat", 400, 5)
-    lazy = LazyMatches(scores, labels, environments, metric="l1", k=2)
-    assert repr(lazy) == "LazyMatches(400 examples, 5 labels, k=2, metric='l1', 15 strata ready)"
+    lazy = LazyMatches(scores, labels, environments, metric="l1", n_nearest=2)
+    assert (
+        repr(lazy)
+        == "LazyMatches(400 examples, 5 labels, n_nearest=2, metric='l1', 15 strata ready)"
+    )
     assert len(lazy) == 400
     assert lazy.companions is None
 

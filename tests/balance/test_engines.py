@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from equipoise.balance.distances import Scores, get_metric
 from equipoise.balance.engines.blocked import BlockedEngine
 from equipoise.balance.engines.choice import ENGINES
-from equipoise.balance.engines.direct import DirectEngine
+from equipoise.balance.engines.nearest import DirectEngine
 from tests.balance.match_reference import KINDS, METRICS, make_scores
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from equipoise.balance.distances import Scores, get_metric
-from equipoise.balance.engines import cost
+from equipoise.balance.engines import choice
 from tests.balance.match_reference import make_scores
 
 CANDIDATES, ANCHORS, LABELS = 2_000, 20_000, 10
 L1 = get_metric("l1")
-PREDICTED = cost.blocked_seconds(L1, LABELS, CANDIDATES)
+PREDICTED = choice.blocked_seconds(L1, LABELS, CANDIDATES)
 
 
 @dataclass
@@ -39,8 +39,8 @@ class PacedEngine:
 def choose(monkeypatch) -> Callable[..., tuple[str, list[str]]]:
     """Choose among engines of some pace: the name, and which of them were tried."""
     clock = Clock()
-    monkeypatch.setattr(cost.time, "thread_time", lambda: clock.now)
-    monkeypatch.setattr(cost, "find_spec", lambda name: None)  # as without faiss
+    monkeypatch.setattr(choice.time, "thread_time", lambda: clock.now)
+    monkeypatch.setattr(choice, "find_spec", lambda name: None)  # as without faiss
     scores = Scores.from_log(make_scores("flat", np.random.default_rng(0), ANCHORS, LABELS))
 
     def run(
@@ -63,7 +63,7 @@ def choose(monkeypatch) -> Callable[..., tuple[str, list[str]]]:
 
         candidates, anchors = scores.take(slice(0, CANDIDATES)), scores.take(slice(0, n_anchors))
         makers = {"blocked": make_blocks, "kdtree": make_tree}
-        return cost.cheapest(L1, candidates, anchors, 1, makers, n_in_all), tried
+        return choice.cheapest(L1, candidates, anchors, 1, makers, n_in_all), tried
 
     return run
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from equipoise.balance.large import LazyMatches
 from equipoise.balance.match import match_scores
-from equipoise.balance.match_lazy import LazyMatches
-from equipoise.balance.match_support import common_support
+from equipoise.balance.scores import common_support
 from tests.balance.match_reference import METRICS, make_scores
 
 N, M = 600, 4
@@ -32,8 +32,8 @@ def problem(tmp_path_factory):
 @pytest.mark.parametrize("metric", METRICS)
 def test_files_are_matched_like_arrays(problem, name, metric):
     scores, labels, environments, folder = problem
-    expected = match_scores(scores, labels, environments, metric=metric, k=2)
-    found = match_scores(str(folder / name), labels, environments, metric=metric, k=2)
+    expected = match_scores(scores, labels, environments, metric=metric, n_nearest=2)
+    found = match_scores(str(folder / name), labels, environments, metric=metric, n_nearest=2)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.distances, expected.distances)
 
@@ -61,10 +61,10 @@ def test_a_budget_changes_the_portions_but_not_the_answer(tmp_path, metric, n, m
     rng = np.random.default_rng(1)
     scores, labels = make_scores("peaked", rng, n, m), rng.integers(0, m, n)
     np.save(tmp_path / "scores.npy", scores)
-    expected = match_scores(scores, labels, metric=metric, k=k)
+    expected = match_scores(scores, labels, metric=metric, n_nearest=k)
     tracemalloc.start()
     file = tmp_path / "scores.npy"
-    found = match_scores(file, labels, metric=metric, k=k, memory=budget)
+    found = match_scores(file, labels, metric=metric, n_nearest=k, memory=budget)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     np.testing.assert_array_equal(found.indices, expected.indices)

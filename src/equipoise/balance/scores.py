@@ -1,0 +1,270 @@
+"""What comes into matching: log-scores in memory or in a file, codes, and common support."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.balance.distances import FloatArray, IntArray, Scores
+from equipoise.checks import require
+
+#: float32 scores whose logits were in the hundreds are off by 1e-4; raw logits by far more.
+NORMALISATION_TOLERANCE = 1e-3
+
+_ENTRIES_AT_ONCE = 1 << 18
+_ROWS_AT_ONCE = 1 << 14
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """A numpy view of an array-like or a torch tensor, wherever the tensor lives."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values)
+
+
+def check_shape(scores: NDArray[Any]) -> None:
+    """Two axes, at least one example, at least two labels, real numbers."""
+    if scores.ndim != 2 or scores.shape[0] == 0:
+        raise ValueError(f"log_scores must have shape [N, m] with N > 0, got {scores.shape}")
+    if scores.shape[1] < 2:
+        raise ValueError(f"matching needs at least 2 labels, log_scores has {scores.shape[1]}")
+    if scores.dtype.kind not in "fiu":
+        raise TypeError(f"log_scores must be real numbers, got dtype {scores.dtype}")
+
+
+def check_log_scores(log_scores: Any) -> NDArray[Any]:
+    """Normalised log-probabilities [N, m], floating as they came; −inf is a probability of 0.
+
+    >>> check_log_scores([[0.0, 1.0]])
+    Traceback (most recent call last):
+        ...
+    ValueError: log_scores must be normalised: row 0 sums to 3.71828, not 1; apply log_softmax
+    """
+    scores = as_array(log_scores)
+    check_shape(scores)
+    step = max(1, _ENTRIES_AT_ONCE // scores.shape[1])
+    for start in range(0, len(scores), step):
+        part = np.asarray(scores[start : start + step], dtype=np.float64)
+        with np.errstate(over="ignore"):
+            prob = np.exp(part)
+        check_rows(part, prob, np.arange(start, start + len(part)))
+    return scores
+
+
+def check_rows(part: FloatArray, prob: FloatArray, rows: IntArray) -> None:
+    """Refuse log-scores that hold NaN or do not sum to one; `rows` are their numbers."""
+    total = prob.sum(axis=1)
+    good = np.abs(total - 1) <= NORMALISATION_TOLERANCE
+    if good.all():
+        return
+    wrong = int(good.argmin())
+    if np.isnan(part[wrong]).any():
+        raise ValueError(f"log_scores has NaN in row {rows[wrong]}")
+    raise ValueError(
+        f"log_scores must be normalised: row {rows[wrong]} sums to {total[wrong]:g}, not 1; "
+        "apply log_softmax"
+    )
+
+
+def check_codes(name: str, codes: Any, length: int) -> IntArray:
+    """Integer codes, one for each example."""
+    array = as_array(codes)
+    if array.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},) like log_scores, got {array.shape}")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"{name} must be integer codes, got dtype {array.dtype}; encode them first")
+    return array.astype(np.int64)
+
+
+def check_labels(labels: Any, length: int, n_labels: int) -> IntArray:
+    """Label codes in 0 … m−1, at least two of them in use."""
+    codes = check_codes("labels", labels, length)
+    low, high = int(codes.min()), int(codes.max())
+    if low < 0 or high >= n_labels:
+        wrong = low if low < 0 else high
+        raise ValueError(
+            f"labels must lie in 0…{n_labels - 1} (columns of log_scores), got {wrong}"
+        )
+    if low == high:
+        raise ValueError(f"only label {low} occurs: there is nothing to match with")
+    return codes
+
+
+def refine(environments: IntArray, exact: Any) -> IntArray:
+    """Codes of environments, split further by codes that matches must share exactly."""
+    if exact is None:
+        return environments
+    codes = check_codes("exact", exact, len(environments))
+    _, first = np.unique(environments, return_inverse=True)
+    values, second = np.unique(codes, return_inverse=True)
+    return np.asarray(first * len(values) + second)
+
+
+def split_by(codes: IntArray, rows: IntArray) -> list[IntArray]:
+    """The rows of each code, codes in order and rows as they come."""
+    order = np.argsort(codes, kind="stable")
+    cuts = np.flatnonzero(np.diff(codes[order])) + 1
+    return np.split(rows[order], cuts)
+
+
+class ScoreSource(Protocol):
+    """Log-scores [N, m] of which any rows can be read."""
+
+    shape: tuple[int, int]
+    on_disk: bool
+
+    def read(self, rows: IntArray) -> Scores: ...
+
+
+def open_scores(log_scores: Any, *, check: bool = True) -> ScoreSource:
+    """Make a source of an array, a tensor, a `np.memmap`, or the path of an .npy or .parquet file.
+
+    Files are checked as they are read, arrays at once; without `check` they too when read.
+
+    >>> open_scores(np.log([[0.5, 0.5]])).shape
+    (1, 2)
+    """
+    if isinstance(log_scores, (str, Path)):
+        return CheckedRows(_open_file(Path(log_scores)), on_disk=True)
+    if isinstance(log_scores, np.memmap):
+        return CheckedRows(log_scores, on_disk=True)
+    if check:
+        return ArrayScores(log_scores)
+    return CheckedRows(as_array(log_scores), on_disk=False)
+
+
+class ArrayScores:
+    """Log-scores in memory, checked at once."""
+
+    on_disk = False
+
+    def __init__(self, log_scores: Any) -> None:
+        self._log = check_log_scores(log_scores)
+        self.shape = (len(self._log), self._log.shape[1])
+
+    def read(self, rows: IntArray) -> Scores:
+        return Scores.from_log(np.asarray(self._log[rows], dtype=np.float64))
+
+
+class CheckedRows:
+    """Log-scores, checked as they are read: in a file, or where all is read at once anyway."""
+
+    def __init__(self, array: NDArray[Any], *, on_disk: bool) -> None:
+        check_shape(array)
+        self._array = array
+        self.on_disk = on_disk
+        self.shape = (len(array), array.shape[1])
+
+    def read(self, rows: IntArray) -> Scores:
+        with np.errstate(over="ignore"):
+            scores = Scores.from_log(np.asarray(self._array[rows], dtype=np.float64))
+        check_rows(scores.log, scores.prob, rows)
+        return scores
+
+
+def _open_file(path: Path) -> NDArray[Any]:
+    if not path.exists():
+        raise ValueError(f"log_scores: there is no file {str(path)!r}")
+    if path.suffix == ".npy":
+        return np.asanyarray(np.load(path, mmap_mode="r"))
+    if path.suffix in (".parquet", ".pq"):
+        return _unpack_parquet(path)
+    raise ValueError(f"log_scores: expected a .npy or .parquet file, got {path.name!r}")
+
+
+def _unpack_parquet(path: Path) -> NDArray[Any]:
+    """Parquet cannot be read by row, so its columns go to a nameless file of plain rows.
+
+    One column for each label, in order; the file vanishes with the array.
+    """
+    file = require("pyarrow.parquet", extra="tables").ParquetFile(path)
+    shape = (file.metadata.num_rows, len(file.schema_arrow.names))
+    if 0 in shape:
+        raise ValueError(f"log_scores: {path.name!r} has {shape[0]} rows and {shape[1]} columns")
+    with tempfile.TemporaryFile() as rows:
+        array = np.memmap(rows, dtype=np.float64, mode="w+", shape=shape)
+    start = 0
+    for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
+        for label, column in enumerate(batch.columns):
+            values = column.to_numpy(zero_copy_only=False)
+            array[start : start + len(values), label] = values
+        start += batch.num_rows
+    return array
+
+
+def common_support(
+    log_scores: Any, labels: Any, environments: Any = None, *, least: float | None = None
+) -> NDArray[np.bool_]:
+    """Which examples lie where every label of their environment has examples: [N].
+
+    The min–max rule: for each label's score the supported range goes from the largest of the
+    groups' minima to the smallest of their maxima; an example must be inside all of them. With
+    `least`, every label that the environment has must have at least this probability instead:
+    the rule of Crump and others (2009), who advise 0.1 for two labels.
+
+    >>> scores = np.log([[0.9, 0.1], [0.5, 0.5], [0.6, 0.4], [0.3, 0.7]])
+    >>> common_support(scores, [0, 0, 1, 1])
+    array([False,  True,  True, False])
+    >>> common_support(scores, [0, 0, 1, 1], least=0.2)
+    array([False,  True,  True,  True])
+    """
+    source = open_scores(log_scores)
+    codes = check_labels(labels, *source.shape)
+    where = np.zeros(len(codes), dtype=np.int64)
+    if environments is not None:
+        where = check_codes("environments", environments, len(codes))
+    return find_support(source, codes, where, check_support(least))
+
+
+def check_support(rule: bool | float | None) -> float | None:
+    """None for the min–max rule, or the least probability that every label must have."""
+    if rule is None or isinstance(rule, bool | np.bool_) or rule == 0:
+        return None
+    if isinstance(rule, str) or not 0.0 < rule < 0.5:
+        raise ValueError(
+            f"common_support must be True, False or a least probability between 0 and 0.5, got "
+            f"{rule!r}: 0.1 is usual for two labels, less for more"
+        )
+    return float(rule)
+
+
+def find_support(
+    source: ScoreSource, labels: IntArray, environments: IntArray, least: float | None = None
+) -> NDArray[np.bool_]:
+    """The same over a source of scores, which is read in parts."""
+    n, m = source.shape
+    inside = np.zeros(n, dtype=bool)
+    step = max(1, _ENTRIES_AT_ONCE // m)
+    for environment in np.unique(environments):
+        rows = np.flatnonzero(environments == environment)
+        parts = [rows[start : start + step] for start in range(0, len(rows), step)]
+        if least is None:
+            low, high = _range(source, labels, parts)
+        else:
+            low = np.full(m, -np.inf)
+            low[np.unique(labels[rows])] = np.log(least)
+            high = np.full(m, np.inf)
+        for part in parts:
+            log = source.read(part).log
+            inside[part] = ((log >= low) & (log <= high)).all(axis=1)
+    return inside
+
+
+def _range(
+    source: ScoreSource, labels: IntArray, parts: list[IntArray]
+) -> tuple[FloatArray, FloatArray]:
+    least: dict[int, FloatArray] = {}
+    most: dict[int, FloatArray] = {}
+    for part in parts:
+        log = source.read(part).log
+        for label in np.unique(labels[part]).tolist():
+            group = log[labels[part] == label]
+            least[label] = np.minimum(least.get(label, np.inf), group.min(axis=0))
+            most[label] = np.maximum(most.get(label, -np.inf), group.max(axis=0))
+    low: FloatArray = np.max(list(least.values()), axis=0)
+    high: FloatArray = np.min(list(most.values()), axis=0)
+    return low, high
