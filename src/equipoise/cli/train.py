@@ -65,6 +65,7 @@ def train(
 ) -> None:
     """Train one model; interrupted anywhere, the same command goes on."""
     from equipoise.benchmark import parse_choices, train_run
+    from equipoise.data import ColumnsNeeded
 
     if quick and profile not in (None, "quick"):
         raise ValueError(f"--quick and --profile {profile} contradict each other: give one of them")
@@ -100,9 +101,7 @@ def train(
     )
     try:
         result = run()
-    except ValueError as error:
-        if "=…" not in str(error) or not Path(dataset).suffix:
-            raise
+    except ColumnsNeeded as error:
         raise ValueError(
             f"{dataset} does not say which of its columns are what: save it once with `equipoise "
             f"data pack {dataset} --label … --environment … --output DIR`, then give --dataset DIR"

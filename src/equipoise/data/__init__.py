@@ -27,11 +27,13 @@ from equipoise.data.opening import (
 )
 from equipoise.data.saved import check_output, save_dataset
 from equipoise.data.sources import ArraySource, Source, as_source, flatten_examples
+from equipoise.data.tables import ColumnsNeeded
 
 ArrayEnvironments = Examples  # the former name
 
 __all__ = [
     "ArraySource",
+    "ColumnsNeeded",
     "DataNames",
     "EnvironmentDataset",
     "EnvironmentSubset",

@@ -23,6 +23,10 @@ ENVIRONMENTS = ("environment", "environments", "env")
 FEATURES = ("x", "X", "features")
 
 
+class ColumnsNeeded(ValueError):
+    """A table does not say by itself which of its columns are what."""
+
+
 class TableEnvironments(Examples):
     """The rows of a table; `feature_names` are the columns that became numbers of an example."""
 
@@ -112,7 +116,7 @@ def _choose_name(path: Path, role: str, given: str | None, usual: Sequence[str],
     for name in usual:
         if name in names:
             return name
-    raise ValueError(
+    raise ColumnsNeeded(
         f"{path} has no {role!r}; say which of {', '.join(names[:20])} it is with {role}=…"
     )
 
@@ -145,7 +149,7 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
         first = column.iloc[wrong[:1]].tolist()[0]
         seen = "nothing" if pd.isna(first) else repr(first)
         more = f" ({len(wrong)} rows like it)" if len(wrong) > 1 else ""
-        raise ValueError(
+        raise ColumnsNeeded(
             f"column {name!r} of {path} must hold numbers, but row {wrong[0] + 1} holds {seen}"
             f"{more}: repair or remove such rows, or choose columns with features=…"
         )
