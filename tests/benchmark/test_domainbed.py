@@ -1,16 +1,18 @@
 import json
 from itertools import combinations
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from equipoise.benchmark.domainbed import read_domainbed
+from equipoise.benchmark import summarise
+from equipoise.benchmark.domainbed import read_domainbed, translate_hyperparameters
 from equipoise.benchmark.selection import select_runs
 from equipoise.benchmark.sweep_file import read_sweep
 from equipoise.cli import app
 
 
-def write_run(folder, test_envs, lr, accuracies, *, seed=0, algorithm="ERM", tail=""):
+def write_run(folder, test_envs, lr, accuracies, *, seed=0, algorithm="ERM", tail="", **drawn):
     """A run of DomainBed on ColoredMNIST: (in, out) of three environments at two checkpoints."""
     folder.mkdir(parents=True)
     lines = []
@@ -23,7 +25,10 @@ def write_run(folder, test_envs, lr, accuracies, *, seed=0, algorithm="ERM", tai
                 "trial_seed": seed,
                 "hparams_seed": 0,
             },
-            "hparams": {"lr": lr, "batch_size": 64, "class_balanced": False, "resnet_dropout": 0.1},
+            "hparams": {
+                **{"lr": lr, "batch_size": 64, "class_balanced": False, "resnet_dropout": 0.1},
+                **drawn,
+            },
             "step": step,
             "loss": 0.5,
         }
@@ -78,7 +83,7 @@ def test_the_command_prints_the_table_and_writes_a_sweep_of_ours(logs, tmp_path)
     assert spec.test_environments == {"ColoredMNIST": ("0.1", "0.2", "0.9")}
     only = spec.adjustments[0]
     assert only.only["test_environment"] == "0.1"
-    assert only.settings["hyperparameters"] == {"lr": 0.001, "batch_size": 64, "dropout": 0.1}
+    assert only.settings["hyperparameters"] == {"lr": 0.001, "batch_size": 64}
 
 
 def test_what_was_cut_off_does_not_count_and_what_is_damaged_is_named(tmp_path):
@@ -118,3 +123,50 @@ def test_a_rule_that_the_logs_cannot_serve_is_told(tmp_path):
     result = CliRunner().invoke(app, ["import-sweep", str(tmp_path), "--selection", "balanced"])
     assert result.exit_code == 2
     assert "cannot choose" in result.output
+
+
+def test_what_an_adversarial_run_and_fishr_used_reaches_its_counterpart(tmp_path):
+    """DomainBed's DANN trains with lr_g, weight_decay_g and lambda; its lr is drawn and unused."""
+    rows = [[(0.5, 0.5)] * 3] * 2
+    drawn = {"lr_g": 3e-4, "lr_d": 2e-4, "weight_decay_g": 0.0, "weight_decay": 0.1, "lambda": 7.0}
+    write_run(tmp_path / "logs" / "a", [0], 0.1, rows, algorithm="DANN", **drawn)
+    write_run(tmp_path / "logs" / "b", [0], 0.02, rows, algorithm="Fishr", **{"lambda": 50.0})
+    output = tmp_path / "chosen.yaml"
+    result = CliRunner().invoke(
+        app, ["import-sweep", str(tmp_path / "logs"), "--output", str(output)]
+    )
+    assert result.exit_code == 0, result.output
+    chosen = {each.only["algorithm"]: each.settings for each in read_sweep(output).adjustments}
+    assert chosen["DANN"]["hyperparameters"] == {
+        **{"lr": 3e-4, "lr_d": 2e-4, "weight_decay": 0.0, "dann_lambda": 7.0, "batch_size": 64}
+    }
+    assert chosen["Fishr"]["hyperparameters"] == {
+        **{"lr": 0.02, "fishr_lambda": 50.0, "batch_size": 64}
+    }
+    assert "DANN: lr," in result.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("dataset", "expected"), [("PACS", 0.5), ("ColoredMNIST", None)])
+def test_dropout_comes_along_only_where_domainbed_applied_it(dataset, expected):
+    translated, _ = translate_hyperparameters("ERM", dataset, {"resnet_dropout": 0.5})
+    assert translated.get("dropout") == expected
+
+
+def test_the_oracle_takes_the_largest_step_and_not_the_last_line(tmp_path):
+    write_run(tmp_path / "a", [0], 0.1, [[(0.3, 0.3)] * 3, [(0.8, 0.8)] * 3])
+    file = tmp_path / "a" / "results.jsonl"
+    file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
+    (chosen,) = select_runs(read_domainbed(tmp_path), ["test-domain"])
+    assert (chosen.step, chosen.ood_accuracy) == (100, 0.8)
+
+
+def test_plus_minus_is_what_domainbed_prints():
+    accuracies = [0.70, 0.74, 0.72]
+    expected = 100 * np.std(accuracies) / np.sqrt(3)
+    assert summarise(accuracies, spread="domainbed").spread == pytest.approx(expected)
+
+
+def test_the_table_command_reads_domainbeds_logs(logs):
+    result = CliRunner().invoke(app, ["table", str(logs), "--selection", "train-domain"])
+    assert result.exit_code == 0, result.output
+    assert "70.0" in result.output

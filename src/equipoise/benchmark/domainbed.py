@@ -19,6 +19,11 @@ from equipoise.paper import AVERAGE, list_accuracies
 FILE = "results.jsonl"
 
 
+def holds_domainbed(directory: str | Path) -> bool:
+    """Whether there are DomainBed's logs below this directory."""
+    return next(Path(directory).rglob(FILE), None) is not None
+
+
 def read_domainbed(directory: str | Path) -> list[FinishedRun]:
     """The runs of a DomainBed sweep, with one or two environments left out.
 
@@ -120,8 +125,21 @@ def _name_environments(dataset: str, line: Mapping[str, Any]) -> list[str]:
     return list(known) if len(known) == n else [str(position) for position in range(n)]
 
 
-# Where DomainBed has another word.
-OTHER_WORDS = {"resnet_dropout": "dropout"}
+# Where DomainBed has another word, for all algorithms or for one.
+ADVERSARIAL = {
+    "lr_g": "lr",
+    "weight_decay_g": "weight_decay",
+    "lambda": "dann_lambda",
+    "lr": "",  # drawn by DomainBed's search, but used by none of its optimisers
+    "weight_decay": "",
+}
+OTHER_WORDS: dict[str, dict[str, str]] = {
+    "DANN": ADVERSARIAL,
+    "CDANN": ADVERSARIAL,
+    "Fishr": {"lambda": "fishr_lambda"},
+}
+# Digits: their network has no dropout, though the search draws one.
+WITHOUT_DROPOUT = ("Debug28", "RotatedMNIST", "ColoredMNIST")
 
 
 @dataclass(frozen=True)
@@ -154,7 +172,9 @@ def write_chosen(
         )
     adjust = []
     for run in known:
-        hyperparameters, unknown = translate_hyperparameters(run.algorithm, run.hyperparameters)
+        hyperparameters, unknown = translate_hyperparameters(
+            run.algorithm, run.dataset, run.hyperparameters
+        )
         strange |= {f"{run.algorithm}: {name}" for name in unknown}
         only = {
             "dataset": run.dataset,
@@ -181,13 +201,19 @@ def write_chosen(
 
 
 def translate_hyperparameters(
-    algorithm: str, found: Mapping[str, Any]
+    algorithm: str, dataset: str, found: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Those that the algorithm has here, by its words and within its bounds, and the others."""
+    """Those that the algorithm has here, by its words and within its bounds, and the others.
+
+    >>> translate_hyperparameters("Fishr", "ColoredMNIST", {"lambda": 10.0, "resnet_dropout": 0.5})
+    ({'fishr_lambda': 10.0}, ['resnet_dropout'])
+    """
     space = get_algorithm(algorithm).hyperparameters
+    dropout = "" if dataset in WITHOUT_DROPOUT else "dropout"
+    words = {"resnet_dropout": dropout, **OTHER_WORDS.get(algorithm, {})}
     translated, unknown = {}, []
     for name, value in found.items():
-        own = OTHER_WORDS.get(name, name)
+        own = words.get(name, name)
         try:
             if own not in space:
                 raise ValueError(own)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from rich.console import Console
 
 from equipoise.benchmark.directory import OtherCode, RunDirectory
+from equipoise.benchmark.domainbed import holds_domainbed, read_domainbed
 from equipoise.benchmark.plan import LISTED, PlannedRun
 from equipoise.benchmark.recipes import parse_value, resolve_balancer
 from equipoise.benchmark.records import RECORDS_VERSION, check_version
@@ -60,16 +61,25 @@ NOT_COMPARED = (*LISTED, "hyperparameters", "selections")
 def collect_runs(path: str | Path, *, where: Sequence[str] = ()) -> list[FinishedRun]:
     """Finished runs with a test environment: all below a directory, or those of a sweep's file.
 
-    `where` keeps those with the given settings, as ``name=value``. Begun runs do not count.
+    DomainBed's logs in the directory count as well. `where` keeps runs with the given settings,
+    as ``name=value``. Begun runs do not count.
     """
     path = Path(path)
-    results = [(run.name, result) for run in _find_runs(path) if (result := _load(run))]
-    if not results:
+    results = [
+        (run.name, result)
+        for run in _find_runs(path)
+        if (result := RunDirectory(run).load_result())
+    ]
+    logs = read_domainbed(path) if holds_domainbed(path) else []
+    if not results and not logs:
         raise ValueError(
             f"no finished run in {path}; a run ends with a result.json (`equipoise sweep` goes on "
             "with those that have none)"
         )
-    found = [describe_result(name, result) for name, result in results if _has_test(result)]
+    found = [
+        *(describe_result(n, r) for n, r in results if r.settings.test_environment is not None),
+        *logs,
+    ]
     for condition in where:
         found = _keep(found, condition)
     if not found:
@@ -86,14 +96,6 @@ def _find_runs(path: Path) -> list[Path]:
     if (path / "settings.json").is_file():
         return [path]
     return sorted(file.parent for file in path.rglob("settings.json"))
-
-
-def _load(path: Path) -> RunResult | None:
-    return RunDirectory(path).load_result()
-
-
-def _has_test(result: RunResult) -> bool:
-    return result.settings.test_environment is not None
 
 
 def describe_result(name: str, result: RunResult) -> FinishedRun:

@@ -21,6 +21,7 @@ from equipoise.paper import AVERAGE, find_accuracy
 SPREADS = {
     "deviation": "standard deviation over seeds",
     "error": "standard error of the mean over seeds",
+    "domainbed": "standard error over seeds as DomainBed prints it, its variance divided by n",
 }
 MISSING = "–"
 
@@ -55,8 +56,9 @@ def summarise(
     mean = 100.0 * sum(accuracies) / n
     width = None
     if n > 1:
-        width = math.sqrt(sum((100.0 * a - mean) ** 2 for a in accuracies) / (n - 1))
-        width = width / math.sqrt(n) if spread == "error" else width
+        divisor = n if spread == "domainbed" else n - 1
+        width = math.sqrt(sum((100.0 * a - mean) ** 2 for a in accuracies) / divisor)
+        width = width if spread == "deviation" else width / math.sqrt(n)
     return Cell(mean, width, n, paper)
 
 

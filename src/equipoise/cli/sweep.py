@@ -100,19 +100,20 @@ class Format(StrEnum):
 class Spread(StrEnum):
     deviation = "deviation"
     error = "error"
+    domainbed = "domainbed"
 
 
 @plain_errors
 def table(
     runs: Annotated[
-        Path, typer.Argument(help="Directory of runs, or the sweep-….json that a sweep left there.")
+        Path, typer.Argument(help="Directory of runs or DomainBed logs, or a sweep's sweep-….json.")
     ],
     selection: Annotated[
         list[str] | None,
         typer.Option(help="A rule of `equipoise list selections`; repeatable; all if not set."),
     ] = None,
     spread: Annotated[
-        Spread, typer.Option(help="Standard deviation over seeds, or error of the mean.")
+        Spread, typer.Option(help="Deviation over seeds, error of the mean, or DomainBed's.")
     ] = Spread.deviation,
     by: Annotated[
         list[str] | None,
@@ -171,8 +172,8 @@ def import_sweep(
     ] = None,
     table: Annotated[Path | None, typer.Option(help="The table as .md, .tex or .csv.")] = None,
     spread: Annotated[
-        Spread, typer.Option(help="Standard deviation over seeds, or error of the mean.")
-    ] = Spread.error,
+        Spread, typer.Option(help="As DomainBed prints it, or deviation or error over seeds.")
+    ] = Spread.domainbed,
     as_json: Json = False,
 ) -> None:
     """Read DomainBed's logs: their table, and the chosen hyperparameters as a sweep of ours."""
