@@ -45,7 +45,7 @@ def test_what_is_not_known_is_said_in_words_or_by_a_dash(tmp_path):
     balancer.fit(*make_table())
     assert balancer.matches_.matched.sum() < 80
     page = balancer.report(tmp_path / "trimmed.html").read_text(encoding="utf-8")
-    assert '<p class="level">not known</p>' in page
+    assert "Recommendation: <b>not known</b>" in page
     assert "Left out: " in page
     assert not re.search(r"\bnan\b", page, flags=re.IGNORECASE)
 
@@ -131,6 +131,24 @@ def test_a_loaded_balancer_reports_without_examples_or_with_them(tmp_path):
     given = loaded.report(tmp_path / "with.html", *make_table()).read_text()
     assert 'id="gallery"' in given
     assert HOSTILE not in given
+
+
+def test_texts_are_shown_in_place_of_features(tmp_path):
+    texts = [f"review {i} {HOSTILE}" for i in range(240)]
+    page = write_report(tmp_path / "x.html", fit_table(), texts=texts).read_text()
+    assert '"t":"review ' in page
+    assert '"v":[' not in page
+    assert HOSTILE not in page
+    with pytest.raises(ValueError, match="texts has 2 entries, but there are 240 examples"):
+        write_report(tmp_path / "x.html", fit_table(), texts=["a", "b"])
+
+
+def test_no_sentence_of_the_page_is_long(table_page, picture_page):
+    for page in (table_page, picture_page):
+        paragraphs = re.findall(r'<p class="(?:lead|note)">([^<]*)</p>', page)
+        assert len(paragraphs) > 8
+        sentences = [s for text in paragraphs for s in re.split(r"(?<=[.;:])\s", text)]
+        assert [s for s in sentences if len(s.split()) > 30] == []
 
 
 def test_further_examples_are_matched_among_themselves(tmp_path):

@@ -62,7 +62,7 @@ def draw_verdict(diagnostics: BalanceDiagnostics) -> Html:
         picture = element("div", render_panel(plot_situations(situations)), class_="situations")
     return element(
         "section",
-        element("p", word, class_="level"),
+        element("p", "Recommendation: ", element("b", word), class_="level"),
         element("p", verdict.headline, class_="headline"),
         show_facts(_list_figures(diagnostics)),
         picture,
@@ -79,13 +79,32 @@ def _list_figures(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]
     verdict = diagnostics.verdict
     facts: list[tuple[str, Any, str]] = []
     for name, note in (
-        ("price", "accuracy lost where the link stays as it is"),
-        ("protection", "accuracy gained where the link is reversed"),
+        ("price", "points of accuracy lost where the link stays as it is"),
+        ("protection", "points of accuracy gained where the link is reversed"),
     ):
         value = float(getattr(verdict, name, math.nan))
         if math.isfinite(value):
             error = float(getattr(verdict, f"{name}_error", math.nan))
             facts.append((name, write_points(value, error), note))
+    size = diagnostics.use["effective_size"].sum() / diagnostics.n_examples
+    note = f"of {diagnostics.n_examples:,} examples"
+    facts.append(("effective sample size", write_share(float(size)), note))
+    return facts
+
+
+def write_points(value: float, error: float) -> str:
+    """Percentage points with their standard error, where it is known.
+
+    >>> write_points(9.96, 0.84), write_points(-0.3, float("nan"))
+    ('10.0 ± 0.8', '−0.3')
+    """
+    spread = f" ± {error:.1f}" if math.isfinite(error) else ""
+    return f"{value:.1f}{spread}".replace("-", "−")
+
+
+def _list_moves(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]:
+    """What z differs by and predicts, before and after."""
+    facts: list[tuple[str, Any, str]] = []
     z = diagnostics.worst[diagnostics.worst["kind"] == "z"]
     z = z[z["environment"] != POOLED]
     if len(z):
@@ -99,20 +118,7 @@ def _list_figures(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]
         before, after = (max(float(row[when]), 0.0) for when in ("before", "after"))
         note = f"nats, of a label entropy of {write_number(row['label_entropy'])}"
         facts.append(("information of z about the label", _move(before, after), note))
-    size = diagnostics.use["effective_size"].sum() / diagnostics.n_examples
-    note = f"of {diagnostics.n_examples:,} examples"
-    facts.append(("effective sample size", write_share(float(size)), note))
     return facts
-
-
-def write_points(value: float, error: float) -> str:
-    """Percentage points with their standard error, where it is known.
-
-    >>> write_points(9.96, 0.84), write_points(-0.3, float("nan"))
-    ('10.0 ± 0.8 points', '−0.3 points')
-    """
-    spread = f" ± {error:.1f}" if math.isfinite(error) else ""
-    return f"{value:.1f}{spread} points".replace("-", "−")
 
 
 def _move(before: float, after: float) -> Html:
@@ -178,8 +184,12 @@ def make_love(diagnostics: BalanceDiagnostics) -> Section | None:
     )
     if (worst["kind"] == "feature").any():
         lead += " A feature of the table may still differ: the label itself may cause it."
-    body = frame_figure(offer_choice(panels, prefix="love", what="Environment"))
-    return Section("balance", "Balance before and after", lead, body)
+    facts = _list_moves(diagnostics)
+    body = [
+        show_facts(facts) if facts else None,
+        frame_figure(offer_choice(panels, prefix="love", what="Environment")),
+    ]
+    return Section("balance", "Balance before and after", lead, join(body))
 
 
 def _draw_love(table: pd.DataFrame, place: str) -> Html:
@@ -260,8 +270,8 @@ def make_overlap(diagnostics: BalanceDiagnostics) -> Section | None:
         return None
     lead = (
         "Two labels at a time: the share of their examples over the propensity score, which is "
-        "the probability of the first label given z. Where only one side has examples, no good "
-        "match exists. Heights are on a square-root scale."
+        "the probability of the first given z. Where only one side has examples, no good match "
+        "exists. Heights are on a square-root scale."
     )
     n_pairs = len(diagnostics.label_names) * (len(diagnostics.label_names) - 1) // 2
     if n_pairs > MOST_PAIRS:

@@ -66,17 +66,20 @@ def plot_pairs(
     names: tuple[str, str] = ("random batches", "balanced batches"),
     errors: tuple[Sequence[float], Sequence[float]] | None = None,
     threshold: float | None = None,
-    low: float = 0.0,
+    high: float | None = None,
     write: Callable[[float], str] = write_number,
 ) -> Panel:
-    """A row for each name: a ring before, a dot after, and the way between them."""
+    """A row for each name: a ring before, a dot after, and the way between them.
+
+    With `errors`, points have error bars and their values beside them, and no way.
+    """
     places = [float(i) for i in range(len(rows))]
     edges = [*before, *after, *([] if threshold is None else [2 * threshold / 1.08])]
     if errors is not None:
         pairs = zip((before, after), errors, strict=True)
         edges += [v + e for vs, es in pairs for v, e in zip(vs, es, strict=True)]
     largest = max((edge for edge in edges if math.isfinite(edge)), default=1.0)
-    shift = 0.0 if errors is None else 0.12  # so that error bars do not hide each other
+    shift = 0.0 if errors is None else 0.2  # so that error bars do not hide each other
     told = [
         f"{row}: {write(a)} {names[0]}, {write(b)} {names[1]}"
         for row, a, b in zip(rows, before, after, strict=True)
@@ -88,16 +91,34 @@ def plot_pairs(
         name = f"{threshold:g}, small enough"
         marks.append(Level(threshold, upwards=True, name=name))
     marks += [
-        Points("before", before, above, names[0], ring=True, x_error=e_before, told=told),
-        Points("after", after, below, names[1], x_error=e_after, told=told),
+        Points(
+            "before",
+            before,
+            above,
+            names[0],
+            ring=True,
+            x_error=e_before,
+            told=told,
+            labels=[write(value) for value in before] if errors else (),
+        ),
+        Points(
+            "after",
+            after,
+            below,
+            names[1],
+            x_error=e_after,
+            told=told,
+            labels=[write(value) for value in after] if errors else (),
+        ),
     ]
     return Panel(
         title,
         tuple(marks),
-        make_axis([], low=low, high=1.08 * largest - 0.08 * low, write=write, name=x_name),
+        make_axis([], low=0.0, high=high or 1.08 * largest, write=write, name=x_name),
         Axis(-0.5, len(rows) - 0.5),
         tuple(rows),
-        inches=(6.4, 0.27 * len(rows) + 1.2),
+        height=26.0 if errors is None else 56.0,
+        inches=(6.4, (0.27 if errors is None else 0.55) * len(rows) + 1.2),
     )
 
 
@@ -138,6 +159,7 @@ def plot_situations(situations: pd.DataFrame) -> Panel:
         x_name="accuracy in percent, ± standard error",
         names=("plain training", "balanced training"),
         errors=(plain_error, balanced_error),
+        high=100.0,
         write=lambda value: f"{value:.0f}" if math.isfinite(value) else "–",
     )
 
@@ -155,17 +177,18 @@ def plot_methods(methods: pd.DataFrame) -> list[Panel]:
         threshold=THRESHOLD,
     )
     shares = methods["effective_share"].astype(float).tolist()
+    places = [float(i) for i in range(len(names))]
+    pairs = zip(names, shares, strict=True)
+    told = [f"{name}: {write_share(share)} of the examples" for name, share in pairs]
     size = Panel(
         "Effective sample size, by method",
-        (Points("after", shares, [float(i) for i in range(len(names))], told=[
-            f"{name}: {write_share(share)} of the examples"
-            for name, share in zip(names, shares, strict=True)
-        ]),),
+        (Points("after", shares, places, "effective sample size", told=told),),
         make_axis([], low=0.0, high=1.0, write=write_share, name="share of the examples"),
         Axis(-0.5, len(names) - 0.5),
         tuple(names),
-        inches=(4.4, 0.27 * len(names) + 1.2),
-    )  # fmt: skip
+        height=26.0,
+        inches=(6.4, 0.27 * len(names) + 1.2),
+    )
     return [balance, size]
 
 
@@ -372,7 +395,7 @@ def plot_counterfactuals(
         "z kept, y changed",
         to_rgb(both, Brightness.of(found.originals)),
         tuple(names[label] for label in labels.tolist()),
-        ("example", *names[:n_labels]),
+        ("x", *names[:n_labels]),
         own=tuple(int(label) + 1 for label in labels.tolist()),
     )
 

@@ -154,7 +154,7 @@ def _choose_title(study: Study | None, run: RunStory | None) -> str:
         return (
             f"{run.settings.algorithm} on {run.settings.dataset}, {run.settings.sampling} batches"
         )
-    return "What was spurious, and what is left"
+    return "What balancing does to these data"
 
 
 def _tell_size(study: Study | None, run: RunStory | None) -> str:

@@ -145,6 +145,10 @@ def _draw_mark(axes: Axes, mark: Mark) -> None:
                 label=name,
                 zorder=3,
             )
+            for x, y, text in zip(mark.x, mark.y, mark.labels, strict=False):
+                if math.isfinite(x + y):
+                    above = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
+                    axes.annotate(clean(text), (x, y), **above, fontsize=7, color=color)
         case Line():
             axes.plot(mark.x, mark.y, "-", color=color, label=name)
             if mark.spread is not None:

@@ -112,6 +112,7 @@ class Points:
     x_error: Sequence[float] | None = None
     y_error: Sequence[float] | None = None
     told: Sequence[str] = ()
+    labels: Sequence[str] = ()  # written above the points
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ class Panel:
     caption : str
         Short text above the panel in a file.
     height : float
-        In pixels on the page.
+        In pixels on the page; of a row, where there are rows.
     inches : tuple of float
         Width and height in a file.
     """

@@ -22,8 +22,6 @@ from equipoise.report.pictures import (
     Ways,
 )
 
-ROW = 26.0  # pixels of a named row
-
 
 @dataclass(frozen=True)
 class _Plane:
@@ -51,7 +49,7 @@ class _Plane:
 def render_panel(panel: Panel, *, legend: bool = True) -> Html:
     """A legend, the names of rows at the left, and the drawing."""
     if panel.rows:
-        plane = _Plane(panel, 1.5, 98.5, 0.0, ROW * len(panel.rows))
+        plane = _Plane(panel, 1.5, 98.5, 0.0, panel.height * len(panel.rows))
     elif panel.y.ticks:
         plane = _Plane(panel, 11.0, 97.0, 14.0, panel.height - 52.0)
     else:
@@ -70,14 +68,15 @@ def render_panel(panel: Panel, *, legend: bool = True) -> Html:
     )
     if panel.rows:
         names = [element("span", name, title=name) for name in panel.rows]
-        side = element("div", join(names), class_="row-names", style=f"--row:{ROW:g}px")
+        side = element("div", join(names), class_="row-names", style=f"--row:{panel.height:g}px")
         drawn = element("div", side, drawn, class_="named-rows")
     return join([render_legend(panel.marks) if legend else None, drawn])
 
 
 def render_legend(marks: Sequence[Mark]) -> Html | None:
     """Names beside the mark they belong to."""
-    named = {m.name: m for m in marks if not isinstance(m, Ways) and m.name}
+    ordered = sorted(marks, key=lambda mark: isinstance(mark, Level))
+    named = {m.name: m for m in ordered if not isinstance(m, Ways) and m.name}
     if not named:
         return None
     items = [
@@ -164,8 +163,12 @@ def _draw_points(mark: Points, plane: _Plane) -> list[Html]:
             error = mark.y_error[i]
             parts.append(_segment(f"error {mark.kind}", plane, x, x, y - error, y + error))
         kind = f"{'ring' if mark.ring else 'dot'} {mark.kind}"
-        dot = element("circle", class_=kind, cx=plane.across(x), cy=plane.down(y), r=mark.size)
-        shapes.append(element("g", told, *parts, dot))
+        place = {"cx": plane.across(x), "cy": plane.down(y)}
+        parts.append(element("circle", class_=kind, **place, r=mark.size))
+        if mark.labels:
+            above = {"x": place["cx"], "y": plane.down(y) - 9, "text_anchor": "middle"}
+            parts.append(element("text", mark.labels[i], class_=f"value {mark.kind}", **above))
+        shapes.append(element("g", told, *parts))
     return shapes
 
 
@@ -269,7 +272,9 @@ def render_images(table: ImageTable) -> Html:
         row = [name_cell(name, "row")]
         for j in range(len(table.columns)):
             source = encode_image(table.images[i * len(table.columns) + j])
-            kind = "own" if table.own and table.own[i] == j else None
+            kind = None
+            if table.own:
+                kind = "own" if table.own[i] == j else "first" if j == 0 else None
             row.append(element("td", element("img", src=source, alt="", class_=sharp), class_=kind))
         body.append(row)
     return scroll(render_table(head, body, class_="pictures"), label=table.title)

@@ -53,7 +53,7 @@
     if (value === 0) return "0";
     const size = Math.abs(value);
     if (size >= 1000) return Math.round(value).toLocaleString("en");
-    return size < 0.0005 ? value.toExponential(0) : String(Number(value.toPrecision(3))).replace("-", "−");
+    return (size < 0.0005 ? value.toExponential(0) : String(Number(value.toPrecision(3)))).replaceAll("-", "−");
   };
   const share = (p) => (p > 0.995 && p < 1 ? "> 99" : p < 0.005 && p > 0 ? "< 1" : Math.round(100 * p)) + "\u202f%";
   const picture = (example) =>
