@@ -354,8 +354,8 @@ class CausalBalancer:
         *,
         n_matches: int | None = None,
         seed: int | None = None,
-        num_replicas: int = 1,
-        rank: int = 0,
+        num_replicas: int | None = None,
+        rank: int | None = None,
     ) -> BalancedBatchSampler:
         """Algorithm 1 over the rows of X, for `DataLoader(dataset, batch_sampler=…)`."""
         self._check_fitted()
