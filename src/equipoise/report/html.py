@@ -11,49 +11,33 @@ from typing import Any
 
 _VOID = frozenset({"br", "img", "meta"})
 
-LIGHT: Mapping[str, str] = {
-    "paper": "#fbfaf7",
-    "card": "#ffffff",
-    "ink": "#1d2126",
-    "soft": "#5b636d",
-    "faint": "#8b929b",
-    "rule": "#e4e1d9",
-    "grid": "#eceae4",
-    "before": "#c2701c",
-    "after": "#0b7a75",
-    "third": "#5a4fb0",
-    "good": "#0b7a75",
-    "fair": "#9a6a00",
-    "poor": "#b3372b",
-    "heat": "11 122 117",
-    "heat-before": "194 112 28",
-    "shadow": "0 1px 2px rgb(30 30 20 / .05), 0 6px 24px rgb(30 30 20 / .05)",
+# Each colour on a light and on a dark page.
+COLORS: Mapping[str, tuple[str, str]] = {
+    "paper": ("#fbfaf7", "#14171b"),
+    "card": ("#ffffff", "#1b1f24"),
+    "ink": ("#1d2126", "#e9e7e2"),
+    "soft": ("#5b636d", "#a7adb5"),
+    "faint": ("#8b929b", "#79818b"),
+    "rule": ("#e4e1d9", "#2d333a"),
+    "grid": ("#eceae4", "#262b31"),
+    "before": ("#c2701c", "#e39a4f"),
+    "after": ("#0b7a75", "#4fc3b8"),
+    "third": ("#5a4fb0", "#a99ef0"),
+    "good": ("#0b7a75", "#4fc3b8"),
+    "fair": ("#9a6a00", "#e0b04a"),
+    "poor": ("#b3372b", "#f08273"),
+    "heat": ("11 122 117", "79 195 184"),
+    "heat-before": ("194 112 28", "227 154 79"),
+    "shadow": ("0 1px 2px rgb(30 30 20 / .05), 0 6px 24px rgb(30 30 20 / .05)", "none"),
 }
-DARK: Mapping[str, str] = {
-    "paper": "#14171b",
-    "card": "#1b1f24",
-    "ink": "#e9e7e2",
-    "soft": "#a7adb5",
-    "faint": "#79818b",
-    "rule": "#2d333a",
-    "grid": "#262b31",
-    "before": "#e39a4f",
-    "after": "#4fc3b8",
-    "third": "#a99ef0",
-    "good": "#4fc3b8",
-    "fair": "#e0b04a",
-    "poor": "#f08273",
-    "heat": "79 195 184",
-    "heat-before": "227 154 79",
-    "shadow": "none",
-}
+LIGHT: Mapping[str, str] = {name: light for name, (light, _) in COLORS.items()}
 
 
 def write_theme() -> str:
     """The colours as CSS variables: the system's choice, the reader's, and paper when printed."""
     light, dark = (
-        f"color-scheme:{scheme};" + ";".join(f"--{name}:{value}" for name, value in colors.items())
-        for scheme, colors in (("light", LIGHT), ("dark", DARK))
+        f"color-scheme:{scheme};" + ";".join(f"--{name}:{pair[i]}" for name, pair in COLORS.items())
+        for i, scheme in enumerate(("light", "dark"))
     )
     return (
         f":root{{{light}}}"

@@ -147,15 +147,14 @@ def _draw_mark(axes: Axes, mark: Mark) -> None:
             )
             for x, y, text in zip(mark.x, mark.y, mark.labels, strict=False):
                 if math.isfinite(x + y):
-                    above = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
-                    axes.annotate(clean(text), (x, y), **above, fontsize=7, color=color)
+                    place = axes.annotate(clean(text), (x, y), (0, 5), textcoords="offset points")
+                    place.set(ha="center", fontsize=7, color=color)
         case Line():
             axes.plot(mark.x, mark.y, "-", color=color, label=name)
             if mark.spread is not None:
-                y, spread = np.asarray(mark.y), np.asarray(mark.spread)
-                axes.fill_between(
-                    mark.x, y - spread, y + spread, color=color, alpha=0.15, linewidth=0
-                )
+                means, spread = np.asarray(mark.y), np.asarray(mark.spread)
+                low, high = means - spread, means + spread
+                axes.fill_between(mark.x, low, high, color=color, alpha=0.15, linewidth=0)
         case Bars():
             axes.bar(mark.x, mark.y, mark.width, yerr=mark.error, color=color, label=name)
         case Stairs():

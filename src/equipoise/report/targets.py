@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ from equipoise.benchmark import (
 from equipoise.choices import check_choice
 from equipoise.data import EnvironmentDataset, check_dataset, get_dataset
 from equipoise.diagnosis import BalanceDiagnostics
-from equipoise.latent import LatentCovariateModel
 from equipoise.report.figures import (
     plot_counterfactuals,
     plot_cross,
@@ -181,171 +179,110 @@ def _find_data(
 # --- one picture by name -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A target as plots ask for it; what it lacks is a ValueError that says so."""
-
-    target: Target
-    environment: str | None
-    seed: int
-
-    @cached_property
-    def _study(self) -> Study:
-        target, balancer = self.target, self.target.balancer
-        if balancer is None:
-            raise ValueError("; ".join(target.missing) or "this run has no balancer")
-        found = balancer.examine(target.examples, target.labels, target.environments)
-        return make_study(balancer, found, balancer.diagnose(found))
-
-    @property
-    def diagnostics(self) -> BalanceDiagnostics:
-        return self._study.diagnostics
-
-    @property
-    def study(self) -> Study:
-        """The study, with its examples at hand."""
-        if self._study.source is None:
-            raise ValueError("; ".join(self.target.missing))
-        return self._study
-
-    @property
-    def model(self) -> LatentCovariateModel:
-        """The model of Z."""
-        model = self.study.model
-        if model is None:
-            raise ValueError("this balancer fitted no model of Z, so there is nothing to decode")
-        return model
-
-    @property
-    def run(self) -> RunStory:
-        if self.target.run is None:
-            raise ValueError(f"{self.target.folder} is not a run: there are no records to plot")
-        return self.target.run
-
-    def choose_place(self, *, pooled: bool) -> str:
-        """The environment asked for, else all together or the first."""
-        names = self.diagnostics.environment_names
-        if self.environment is None:
-            return POOLED if pooled else names[0]
-        return check_choice("environment", self.environment, names)
-
-    def draw_rows(self) -> NDArray[np.int64]:
-        """A sample of the examples to look at the model with."""
-        return self.study.draw_rows(N_SAMPLED, np.random.default_rng([self.seed, 0x9107]))
-
-    def draw_anchors(self) -> NDArray[np.int64]:
-        """Examples to show, of all labels and environments."""
-        generator = np.random.default_rng([self.seed, 0x9107])
-        return choose_anchors(self.study.labels, self.study.environments, N_EXAMPLES, generator)
-
-    def take_images(self, kind: str) -> Study:
-        """The study, if its examples can be looked at."""
-        if not is_image(self.study.input_shape):
-            raise ValueError(
-                f"{kind} shows pictures, but these examples are rows of a table: plot "
-                "counterfactuals, or see the report"
-            )
-        return self.study
-
-
-def _plot_situations(subject: Subject) -> list[Part]:
-    """accuracy as things are, even and reversed, of plain and balanced training"""
-    situations = getattr(subject.diagnostics, "situations", None)
-    if situations is None or situations[["plain", "balanced"]].isna().all(axis=None):
-        raise ValueError("price and protection were not measured: give the examples with --data")
-    return [plot_situations(situations)]
-
-
-def _plot_love(subject: Subject) -> list[Part]:
-    """Love plot: how far labels differ in every covariate, before and after"""
-    worst, place = subject.diagnostics.worst, subject.choose_place(pooled=True)
-    return [plot_love(worst[worst["environment"] == place], place=place)]
-
-
-def _plot_tables(subject: Subject) -> list[Part]:
-    """label × covariate, of random and of balanced batches"""
-    cross = subject.diagnostics.cross
-    if not len(cross):
-        raise ValueError("no covariate is known to make a table of")
-    name = cross["covariate"].iloc[0]
-    place = subject.choose_place(pooled=True)
-    chosen = (cross["covariate"] == name) & (cross["environment"] == place)
-    return list(plot_cross(cross[chosen], covariate=str(name)))
-
-
-def _plot_overlap(subject: Subject) -> list[Part]:
-    """scores of two labels at a time, of the pairs that overlapped least"""
-    return list(plot_overlap(subject.diagnostics, subject.choose_place(pooled=False)))
-
-
-def _plot_gallery(subject: Subject) -> list[Part]:
-    """anchors with their nearest match of each label"""
-    study = subject.take_images("gallery")
-    n_labels = len(study.label_names)
-    anchors = show_anchors(study.matches, subject.draw_anchors(), n_labels=n_labels, per_label=1)
-    return [plot_gallery(study, anchors)]
-
-
-def _plot_counterfactuals(subject: Subject) -> list[Part]:
-    """examples decoded with z kept and y changed; of a table, what y and z do to its features"""
-    study = subject.study
-    if not is_image(study.input_shape):
-        effects = measure_effects(subject.model, *study.take(subject.draw_rows()))
-        return list(plot_effects(effects, study))
-    rows = subject.draw_anchors()
-    found = decode_counterfactuals(subject.model, *study.take(rows))
-    return [plot_counterfactuals(found, study.labels[rows], study.label_names)]
-
-
-def _plot_traversals(subject: Subject) -> list[Part]:
-    """pictures as one z moves at a time"""
-    study, rows = subject.take_images("traversals"), subject.draw_rows()
-    found = traverse_latent(subject.model, *study.take(rows))
-    return [plot_traversals(found, study.examples.fetch(rows[:N_EXAMPLES]))]
-
-
-def _plot_reuse(subject: Subject) -> list[Part]:
-    """how many examples balanced batches show how often"""
-    return [plot_reuse(subject.diagnostics.reuse)]
-
-
-def _plot_tuning(subject: Subject) -> list[Part]:
-    """balance against the number of matches and against the caliper"""
-    panels = plot_tuning(subject.diagnostics)
-    if not panels:
-        raise ValueError("there is nothing to compare: every match is at the same distance")
-    return list(panels)
-
-
-def _plot_curves(subject: Subject) -> list[Part]:
-    """of a run: accuracies over training, and the checkpoints chosen"""
-    return [plot_training(subject.run)]
-
-
-def _plot_confusions(subject: Subject) -> list[Part]:
-    """of a run: which labels are taken for which"""
-    if not subject.run.confusions:
-        raise ValueError("; ".join(subject.target.missing) or "this run has no weights yet")
-    return list(plot_confusions(subject.run))
-
-
-PLOTS: dict[str, Callable[[Subject], list[Part]]] = {
-    "situations": _plot_situations,
-    "love": _plot_love,
-    "tables": _plot_tables,
-    "overlap": _plot_overlap,
-    "gallery": _plot_gallery,
-    "counterfactuals": _plot_counterfactuals,
-    "traversals": _plot_traversals,
-    "reuse": _plot_reuse,
-    "tuning": _plot_tuning,
-    "curves": _plot_curves,
-    "confusions": _plot_confusions,
-}
+PLOTS = (
+    *("situations", "love", "tables", "overlap", "reuse", "tuning"),  # of the diagnosis
+    *("gallery", "counterfactuals", "traversals"),  # of the examples
+    *("curves", "confusions"),  # of a run
+)
 
 
 def draw_plot(
     kind: str, target: Target, *, environment: str | None = None, seed: int = 0
 ) -> Figure:
-    """The picture of that name; `seed` is of the examples that are drawn to be shown."""
-    return draw_figure(PLOTS[check_choice("plot", kind, PLOTS)](Subject(target, environment, seed)))
+    """The picture of that name (one of `PLOTS`), for a paper or a slide.
+
+    Parameters
+    ----------
+    kind : str
+    target : Target
+        What `open_target` gave.
+    environment : str, optional
+        One environment, for love, tables and overlap.
+    seed : int
+        Of the examples that are drawn to be shown.
+    """
+    check_choice("plot", kind, PLOTS)
+    if kind in ("curves", "confusions"):
+        return draw_figure(_plot_run(kind, target))
+    if target.balancer is None:
+        raise ValueError("; ".join(target.missing) or "this run has no balancer")
+    found = target.balancer.examine(target.examples, target.labels, target.environments)
+    study = make_study(target.balancer, found, target.balancer.diagnose(found))
+    if environment is not None:
+        check_choice("environment", environment, study.environment_names)
+    if kind in ("gallery", "counterfactuals", "traversals"):
+        if study.source is None:
+            raise ValueError("; ".join(target.missing))
+        return draw_figure(_plot_examples(kind, study, np.random.default_rng([seed, 0x9107])))
+    return draw_figure(_plot_diagnosis(kind, study.diagnostics, environment))
+
+
+def _plot_run(kind: str, target: Target) -> Sequence[Part]:
+    if target.run is None:
+        raise ValueError(f"{target.folder} is not a run: there are no records to plot")
+    if kind == "curves":
+        return [plot_training(target.run)]
+    if not target.run.confusions:
+        raise ValueError("; ".join(target.missing) or "this run has no weights yet")
+    return plot_confusions(target.run)
+
+
+def _plot_diagnosis(
+    kind: str, diagnostics: BalanceDiagnostics, environment: str | None
+) -> Sequence[Part]:
+    parts: Sequence[Part] = []
+    place = environment or POOLED
+    if kind == "situations":
+        situations = getattr(diagnostics, "situations", None)
+        if situations is not None and situations[["plain", "balanced"]].notna().any(axis=None):
+            parts = [plot_situations(situations)]
+    elif kind == "love":
+        worst = diagnostics.worst
+        parts = [plot_love(worst[worst["environment"] == place], place=place)]
+    elif kind == "tables" and len(diagnostics.cross):
+        cross = diagnostics.cross
+        name = cross["covariate"].iloc[0]
+        chosen = (cross["covariate"] == name) & (cross["environment"] == place)
+        parts = plot_cross(cross[chosen], covariate=str(name))
+    elif kind == "overlap":
+        parts = plot_overlap(diagnostics, environment or diagnostics.environment_names[0])
+    elif kind == "reuse":
+        parts = [plot_reuse(diagnostics.reuse)]
+    elif kind == "tuning":
+        parts = plot_tuning(diagnostics)
+    if not parts:
+        raise ValueError(f"there is nothing to plot: {_WHY_EMPTY[kind]}")
+    return parts
+
+
+_WHY_EMPTY = {
+    "situations": "price and protection were not measured; give the examples with --data",
+    "tables": "no covariate is known",
+    "overlap": "no two labels share an environment",
+    "tuning": "every match is at the same distance",
+}
+
+
+def _plot_examples(kind: str, study: Study, generator: np.random.Generator) -> Sequence[Part]:
+    shown = is_image(study.input_shape)
+    if kind != "counterfactuals" and not shown:
+        raise ValueError(
+            f"{kind} shows pictures, but these examples are rows of a table: plot "
+            "counterfactuals, or see the report"
+        )
+    if kind == "gallery":
+        rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
+        n_labels = len(study.label_names)
+        return [plot_gallery(study, show_anchors(study.matches, rows, n_labels=n_labels))]
+    if study.model is None:
+        raise ValueError("this balancer fitted no model of Z, so there is nothing to decode")
+    if kind == "traversals":
+        rows = study.draw_rows(N_SAMPLED, generator)
+        moved = traverse_latent(study.model, *study.take(rows))
+        return [plot_traversals(moved, study.examples.fetch(rows[:N_EXAMPLES]))]
+    if not shown:
+        rows = study.draw_rows(N_SAMPLED, generator)
+        return plot_effects(measure_effects(study.model, *study.take(rows)), study)
+    rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
+    kept = decode_counterfactuals(study.model, *study.take(rows))
+    return [plot_counterfactuals(kept, study.labels[rows], study.label_names)]
