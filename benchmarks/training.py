@@ -75,7 +75,7 @@ def make_training(case: Case, dataset: EnvironmentDataset) -> Training:
 def make_bare_step(case: Case, training: Training) -> Callable[[], None]:
     """What a user would write by hand around the same network, optimiser and batch."""
     data = training.data.train
-    x, y, _ = StepDataset(data)[training.batches.draw(0)]
+    x, y, _ = StepDataset(data)[training.batches.draw_step(0)]
     featurizer = make_featurizer(data.input_shape, case.featurizer)
     model = nn.Sequential(featurizer, nn.Linear(128, data.n_labels))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
@@ -109,7 +109,7 @@ def time_drawing(training: Training, n: int) -> float:
     spent = []
     for step in range(n):
         started = time.process_time()
-        examples[training.batches.draw(100 + step)]
+        examples[training.batches.draw_step(100 + step)]
         spent.append(time.process_time() - started)
     return 1e3 * float(np.median(spent))
 
