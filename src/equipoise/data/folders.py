@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,9 @@ LAYOUT = "<environment>/<class>/*.jpg"
 SUFFIXES = frozenset(
     [".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"]
 )
+
+
+Inode = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,9 @@ def scan_folders(
     root = Path(root)
     if not root.is_dir():
         raise ValueError(f"there is no directory {root}; expected {root}/{LAYOUT}")
-    sites, unexpected = _choose(_folders(root), environment_names)
-    found = {name: _folders(folder) if folder else [] for name, folder in sites.items()}
+    seen = {(root.stat().st_dev, root.stat().st_ino)}
+    sites, unexpected = _choose(_folders(root, seen), environment_names)
+    found = {name: _folders(folder, seen) if folder else [] for name, folder in sites.items()}
     if label_names is None:
         label_names = sorted({folder.name for folders in found.values() for folder in folders})
     paths, labels, environments = list[str](), list[int](), list[int]()
@@ -127,27 +132,51 @@ def _choose(
     return chosen, [folder for folder in folders if folder not in taken]
 
 
-def _folders(path: Path) -> list[Path]:
-    return sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+def _folders(path: Path, seen: set[Inode]) -> list[Path]:
+    """Folders in a folder, without hidden ones and those that were already seen under a name.
+
+    A link to a folder is followed once: one that leads back would go on without end.
+    """
+    there = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+    return [folder for folder in there if _take(folder, seen)]
+
+
+def _take(folder: Path, seen: set[Inode]) -> bool:
+    facts = folder.stat()
+    key = (facts.st_dev, facts.st_ino)
+    if key in seen:
+        warnings.warn(f"left out the link {folder}: its folder was already read", stacklevel=5)
+        return False
+    seen.add(key)
+    return True
 
 
 def _loose_files(root: Path, folder: Path) -> tuple[list[str], list[str]]:
     """Files directly in a folder that should hold folders: those that are no images, and images."""
-    files = [p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")]
+    files = [p for p in folder.iterdir() if not p.is_dir() and not p.name.startswith(".")]
     images, others = _split_images(root, files)
     return others, images
 
 
 def _split_images(root: Path, files: Iterable[Path]) -> tuple[list[str], list[str]]:
+    """Images by their names, and the rest; a pipe or a device is no image whatever its name."""
     images, others = list[str](), list[str]()
     for file in sorted(files):
-        part = images if file.suffix.lower() in SUFFIXES else others
+        part = images if file.suffix.lower() in SUFFIXES and _is_regular(file) else others
         part.append(file.relative_to(root).as_posix())
     return images, others
 
 
+def _is_regular(file: Path) -> bool:
+    try:
+        mode = file.stat().st_mode
+    except OSError:  # a link to nothing: an image that cannot be read
+        return True
+    return stat.S_ISREG(mode)
+
+
 def _files_below(folder: Path) -> list[Path]:
-    """Every file below a class folder that is not hidden."""
+    """Every file below a class folder that is not hidden; linked folders are not entered."""
     files = []
     for directory, below, names in os.walk(folder):
         below[:] = [name for name in below if not name.startswith(".")]

@@ -12,15 +12,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from equipoise.checks import check_choice, require
+from equipoise.checks import check_choice, check_memory, show
 from equipoise.data.examples import Examples, check_column
 from equipoise.data.sources import tell_row
-from equipoise.files import list_arrays, read_array
+from equipoise.files import check_regular, list_arrays, read_array
 
 # What is looked for where nobody said: the first of these that is there.
 LABELS = ("label", "labels", "y")
 ENVIRONMENTS = ("environment", "environments", "env")
 FEATURES = ("x", "X", "features")
+# Numbers that no reader takes for numbers: 1,000 and 1,5; 20 %; $5 and 5 €.
+WRITTEN_NUMBER = r"\s*[-+]?(?:[$€£]\s?\d[\d,.' ]*|\d[\d,.' ]*\s?[%$€£]|\d+(?:,\d+)+(?:\.\d+)?)\s*"
 
 
 class ColumnsNeeded(ValueError):
@@ -64,6 +66,7 @@ def read_table(
         raise ValueError(
             f"{path} has no columns besides {label!r} and {environment!r}: features are missing"
         )
+    _check_cells(path, table[list(features)])
     labels = _read_names(path, table[label], label)
     _check_classes(path, labels, label)
     sites = _read_names(path, table[environment], environment)
@@ -96,17 +99,74 @@ def read_arrays(
     x, y, sites = (read_array(path, name) for name in (features, label, environment))
     labels = check_column(f"{label!r} of {path}", y)
     _check_classes(path, labels, label)
-    return Examples(x, labels, check_column(f"{environment!r} of {path}", sites))
+    try:
+        return Examples(x, labels, check_column(f"{environment!r} of {path}", sites))
+    except ValueError as error:
+        raise ValueError(f"{features!r} of {path} cannot be used: {error}") from error
 
 
 def _read(path: Path) -> pd.DataFrame:
+    """The table of a .csv (also with semicolons or tabs between cells) or .parquet file."""
+    check_regular(path)
+    check_memory(f"the table {path}", 4 * path.stat().st_size)
     try:
         if path.suffix.lower() == ".csv":
-            return pd.read_csv(path, low_memory=False)
-        require("pyarrow", extra="tables")
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:  # pandas and arrow raise subclasses of these
+            table = pd.read_csv(path, low_memory=False, sep=_find_separator(path))
+        else:
+            table = pd.read_parquet(path)
+    except Exception as error:  # pandas and arrow raise all kinds on damaged content
         raise ValueError(f"{path} cannot be read as a table: {error}") from error
+    table.columns = [str(name) for name in table.columns]
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"{path} has two columns called {twice[0]!r}: rename one of them")
+    return table
+
+
+def _find_separator(path: Path) -> str:
+    """What stands between names in the first line, where it is not a comma."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        header = file.readline(2**20)
+    others = [mark for mark in (";", "\t") if mark in header and "," not in header]
+    return others[0] if others else ","
+
+
+def _check_cells(path: Path, table: pd.DataFrame) -> None:
+    """Refuse columns that are neither numbers nor names, and say where all cells are missing."""
+    for name, column in table.items():
+        dates = column.dtype.kind in "mM" or isinstance(column.dtype, pd.PeriodDtype)
+        odd = next((v for v in column if isinstance(v, list | dict | np.ndarray | bytes)), None)
+        if dates or column.dtype.kind == "c" or odd is not None:
+            kind = "dates" if dates else "complex numbers" if odd is None else type(odd).__name__
+            raise ValueError(
+                f"column {name!r} of {path} holds {kind}, such as {show(column.iloc[0])}: make "
+                "numbers of it, or leave it out, choosing columns with features=…"
+            )
+        if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+            texts = column.dropna().astype(str)
+            written = texts.str.fullmatch(WRITTEN_NUMBER).to_numpy(dtype=bool)
+            plain = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
+            alike = np.flatnonzero(written)
+            if len(alike) and (written | plain).all():
+                row = column.index.get_loc(texts.index[alike[0]])
+                raise ValueError(
+                    f"column {name!r} of {path} holds numbers with signs in them, first "
+                    f"{texts.iloc[alike[0]]!r} {tell_row(row)}: write 1,000 as 1000, 20% as 0.2 "
+                    "and 1,5 as 1.5"
+                )
+    missing = table.isna().sum()
+    missing = missing[missing > 0]
+    if len(missing):
+        firsts = [int(np.flatnonzero(table[name].isna())[0]) for name in missing.index[:20]]
+        told = [
+            f"{name!r} ({n} row{'s' if n > 1 else ''}, first {tell_row(first)})"
+            for (name, n), first in zip(missing.items(), firsts, strict=False)
+        ]
+        more = f" and {len(missing) - 20} more columns" if len(missing) > 20 else ""
+        raise ValueError(
+            f"{path} has {int(missing.sum())} missing cells: {', '.join(told)}{more}. Fill them "
+            "in, remove those rows, or choose columns with features=…"
+        )
 
 
 def _choose_name(path: Path, role: str, given: str | None, usual: Sequence[str], there: Any) -> str:
@@ -143,7 +203,7 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
     numbers = column
     if not is_numeric_dtype(column.dtype):
         numbers = pd.to_numeric(column.astype(object), errors="coerce")
-    values = np.asarray(numbers.astype(float), dtype=np.float64)
+    values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         first = column.iloc[wrong[:1]].tolist()[0]
@@ -157,7 +217,8 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
 
 
 def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
-    values = check_column(f"column {name!r} of {path}", column.to_numpy())
+    values = column.to_numpy(dtype=object) if column.isna().any() else column.to_numpy()
+    values = check_column(f"column {name!r} of {path}", values)
     if values.dtype.kind == "U":
         is_number = pd.to_numeric(pd.Series(values), errors="coerce").notna().to_numpy()
         if is_number.any() and not is_number.all():
@@ -175,8 +236,8 @@ def _check_classes(path: Path, labels: NDArray[Any], name: str) -> None:
     if labels.dtype.kind == "f" and (labels != np.round(labels)).any():
         odd = float(labels[labels != np.round(labels)][0])
         raise ValueError(
-            f"{name!r} of {path} holds fractions such as {odd:g}, but a label names a class: "
-            "name the classes, or choose another column"
+            f"the label {name!r} of {path} looks continuous: it holds fractions such as {odd:g}. "
+            "Bin it into classes, or choose another column"
         )
 
 
