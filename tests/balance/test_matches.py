@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from equipoise.balance import keep_closest, match_scores
-from equipoise.balance.matches import Matches
+from equipoise.balance import Groups, balanced_frequencies, keep_closest, match_scores
+from equipoise.balance.matches import Matches, write_weights
 
 
 def make_matches() -> Matches:
@@ -64,3 +65,14 @@ def test_misaligned_covariates_are_refused():
     found = match_scores(np.log(np.full((4, 2), 0.5)), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="covariates have 3 rows, labels 4"):
         keep_closest(found, np.zeros(3), [0, 1, 0, 1])
+
+
+def test_a_weight_in_the_file_is_0_without_a_match_and_at_least_1_with_one(tmp_path):
+    scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.85, 0.15], [0.1, 0.9]])
+    labels = np.array([0, 1, 0, 0])
+    found = match_scores(scores, labels, caliper=0.1)
+    groups = Groups(labels, np.zeros(4, dtype=np.int64), ("a", "b"), ("here",))
+    write_weights(tmp_path / "w.parquet", balanced_frequencies(found), groups, np.arange(4))
+    weights = pd.read_parquet(tmp_path / "w.parquet")["weight"].to_numpy()
+    assert weights[3] == 0.0
+    assert (weights[:3] >= 1.0).all()

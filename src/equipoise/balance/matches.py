@@ -337,7 +337,7 @@ def write_weights(
     """Write a row for each example: example, label, environment, weight, and name if it has one.
 
     The weight is how often balanced batches show the example where every example is an anchor
-    once, so that it is at least 1.
+    once: 0 without any match, since batches leave it out, and at least 1 with one.
     """
     pa, pq = _load_arrow()
     columns = {

@@ -152,7 +152,7 @@ def _lp_factors(metric: Metric, anchors: Scores) -> Factors:
     corner = np.where(anchors.prob[np.arange(n), top] > _SATURATED, top, -1)
     near = np.flatnonzero(corner >= 0)
     beyond = np.zeros(n)
-    beyond[near] = np.expm1(anchors.log[near, top[near]])  # −(1 − p), all digits kept
+    beyond[near] = anchors.prob[near, top[near]] - 1.0  # exact, as both are near 1
     seen = anchors.prob.copy()
     seen[near, top[near]] = beyond[near]
     sizes = np.linalg.norm(seen, ord=metric.order, axis=1) * (1 + RELATIVE_SLACK)
@@ -190,7 +190,7 @@ class LpKernel:
     def corner_rows(self) -> Float32Array:
         n, m = self._candidates.prob.shape
         rows = np.zeros((m, self.matrix.shape[1]), dtype=np.float32)
-        rows[:, :n] = np.expm1(self._candidates.log).T
+        rows[:, :n] = (self._candidates.prob - 1.0).T
         rows[:, n:] = 0.0 if self._squared else _FAR
         return rows
 
@@ -207,7 +207,7 @@ class LpKernel:
         others = squares + (largest**2 - prob**2)
         np.put_along_axis(others, top, squares, axis=1)
         rows = np.full((m, self.matrix.shape[1]), _FAR, dtype=np.float32)
-        rows[:, :n] = (others + np.expm1(self._candidates.log) ** 2).T
+        rows[:, :n] = (others + np.square(prob - 1.0)).T
         return rows
 
     def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray:
