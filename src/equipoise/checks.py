@@ -149,7 +149,7 @@ def require(module: str, *, extra: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
+        if error.name and error.name.split(".")[0] != module.split(".")[0]:
             raise  # it is there, and something of its own is missing
         raise ImportError(
             f"this needs {error.name}, which is not installed: pip install 'equipoise[{extra}]'"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,52 +17,9 @@ from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.benchmark.recipes import make_settings
 from equipoise.benchmark.records import Record
 from equipoise.benchmark.settings import RunSettings
+from equipoise.benchmark.tracking import Tracker, choose_trackers, follow, list_metrics
 from equipoise.benchmark.training import Diverged, RunResult, Training, build_algorithm
 from equipoise.data import EnvironmentDataset, get_dataset
-
-
-class Curves:
-    """Writes a record's losses and accuracies under the step they belong to."""
-
-    def __init__(self, directory: Path, *, first_step: int) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ImportError(
-                f'TensorBoard is not installed: pip install "equipoise[tensorboard]" ({error})'
-            ) from error
-        # What a run wrote before it was cut off is hidden from its last saved step on.
-        self._writer = SummaryWriter(str(directory), purge_step=first_step)
-
-    def add(self, record: Record) -> None:
-        """Add one point to every curve."""
-        values = {f"loss/{name}": value for name, value in record.losses.items()}
-        values |= {f"train accuracy/{e}": v for e, v in record.train_accuracy.items()}
-        values |= {f"held-out accuracy/{e}": v for e, v in record.held_out_accuracy.items()}
-        values["selection/train-domain"] = record.validation_accuracy
-        if record.balanced_validation_accuracy is not None:
-            values["selection/balanced"] = record.balanced_validation_accuracy
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, record.step)
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Finish the file."""
-        self._writer.close()
-
-
-@contextmanager
-def open_curves(directory: Path, *, first_step: int, enabled: bool) -> Iterator[Curves | None]:
-    """Curves while the block runs, or None if they are not wanted."""
-    if not enabled:
-        yield None
-        return
-    curves = Curves(directory, first_step=first_step)
-    try:
-        yield curves
-    finally:
-        curves.close()
-
 
 OWN_FEATURIZER = "own"
 
@@ -83,7 +39,7 @@ def train_run(
     device: str = "cpu",
     cache: str | Path | None = None,
     num_workers: int = 0,
-    tensorboard: bool = False,
+    trackers: Sequence[str | Tracker] = (),
     verbose: bool = False,
     **settings: Any,
 ) -> RunResult:
@@ -98,6 +54,7 @@ def train_run(
     featurizer : the name of a network, or a module or function ``input_shape -> module``
     cache : where fitted balancers are shared, by default `.balancers` beside the run
     num_workers : processes that fetch examples ahead, for slow `__getitem__`
+    trackers : "tensorboard", "mlflow", "wandb" or objects of your own, see `Tracker`
     settings : any further field of `RunSettings`, for example ``steps=600`` or
         ``hyperparameters={"lr": 1e-3}``
     """
@@ -125,7 +82,7 @@ def train_run(
         device=device,
         cache=cache,
         num_workers=num_workers,
-        tensorboard=tensorboard,
+        trackers=trackers,
         verbose=verbose,
     )
 
@@ -139,7 +96,7 @@ def execute_run(
     device: str = "cpu",
     cache: str | Path | None = None,
     num_workers: int = 0,
-    tensorboard: bool = False,
+    trackers: Sequence[str | Tracker] = (),
     save_every: float = 120.0,
     on_checkpoint: Callable[[Record], None] | None = None,
     wait: bool = False,
@@ -162,7 +119,7 @@ def execute_run(
         device=device,
         cache=choose_cache(Path(output)) if cache is None else Path(cache),
         num_workers=num_workers,
-        tensorboard=tensorboard,
+        trackers=choose_trackers(trackers),
         save_every=save_every,
         on_checkpoint=on_checkpoint,
         wait=wait,
@@ -193,7 +150,7 @@ class _Job:
     device: str
     cache: Path
     num_workers: int
-    tensorboard: bool
+    trackers: Sequence[Tracker]
     save_every: float
     on_checkpoint: Callable[[Record], None] | None
     wait: bool
@@ -276,14 +233,15 @@ class _Job:
         return balancer
 
     def _train(self, training: Training) -> None:
-        curves_path = self.directory.path / "tensorboard"
         first_step, saved = training.n_steps, time.monotonic()
-        with open_curves(curves_path, first_step=first_step, enabled=self.tensorboard) as curves:
+        with follow(self.trackers, self.settings, self.directory.path, first_step=first_step):
             for _ in training.run(verbose=self.verbose):
                 if training.at_checkpoint or time.monotonic() - saved > self.save_every:
                     self.directory.keep(training)
                     saved = time.monotonic()
-                if training.at_checkpoint and curves is not None:
-                    curves.add(training.records[-1])
+                if training.at_checkpoint:
+                    record = training.records[-1]
+                    for tracker in self.trackers:
+                        tracker.metrics(list_metrics(record), record.step)
                 if training.at_checkpoint and self.on_checkpoint is not None:
                     self.on_checkpoint(training.records[-1])

@@ -59,7 +59,12 @@ def train(
     num_workers: Annotated[
         int, typer.Option(min=0, help="Processes that fetch examples ahead.")
     ] = 0,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves.")] = False,
+    track: Annotated[
+        list[str] | None, typer.Option(help="tensorboard, mlflow or wandb; repeatable.")
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="The same as --track tensorboard.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -94,7 +99,7 @@ def train(
         device=device,
         data_dir=data_dir,
         num_workers=num_workers,
-        tensorboard=tensorboard,
+        trackers=[*(track or []), *(["tensorboard"] if tensorboard else [])],
         verbose=not quiet,
         **chosen,
         **given,
