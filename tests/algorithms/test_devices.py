@@ -16,6 +16,8 @@ OFF_SCHEDULE = {
     "VREx": {"vrex_penalty_anneal_iters": 1},
     "Fishr": {"penalty_anneal_iters": 1},
     "PI": {"pi_partition_steps": 1},
+    "JTT": {"jtt_identification_steps": 1},
+    "EIIL": {"eiil_reference_steps": 1},
 }
 
 

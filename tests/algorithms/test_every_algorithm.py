@@ -18,6 +18,8 @@ QUICK = {
     "VREx": {"vrex_penalty_anneal_iters": 4},
     "Fishr": {"penalty_anneal_iters": 4},
     "PI": {"pi_partition_steps": 4},
+    "JTT": {"jtt_identification_steps": 4},
+    "EIIL": {"eiil_reference_steps": 4},
 }
 
 
@@ -64,7 +66,8 @@ def test_a_training_resumed_from_safetensors_and_json_ends_with_the_same_bits(na
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_loss_falls_within_a_few_dozen_steps(name):
-    algorithm = make(name, lr=1e-2)
+    build = quick if name in ("JTT", "EIIL") else make  # their second model starts late
+    algorithm = build(name, lr=1e-2)
     batches = tiny_batches((24, 16))
     reports = [algorithm.update(batches)["loss"] for _ in range(60)]
     assert sum(reports[-5:]) < 0.8 * sum(reports[:5])

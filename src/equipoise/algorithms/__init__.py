@@ -1,15 +1,20 @@
 """Room 4: a batch per environment -> one training step."""
 
+from equipoise.algorithms.afr import AFR
 from equipoise.algorithms.augmentation import AUGMENTATIONS, Augmentation, get_augmentation
-from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
+from equipoise.algorithms.base import Algorithm, Batch, Featurizer, HeldOut, Report
 from equipoise.algorithms.contexts import ARM, MTL
 from equipoise.algorithms.dann import CDANN, DANN
 from equipoise.algorithms.devices import DistributedRanks, Ranks, choose_device, join_ranks
+from equipoise.algorithms.dfr import DFR
+from equipoise.algorithms.eiil import EIIL
 from equipoise.algorithms.feature_matching import CORAL, MMD, CausIRL_CORAL, CausIRL_MMD
 from equipoise.algorithms.fishr import Fishr
 from equipoise.algorithms.gradient_masking import ANDMask, SANDMask
 from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform, uniform
 from equipoise.algorithms.inner_steps import MLDG, Fish
+from equipoise.algorithms.jtt import JTT
+from equipoise.algorithms.lff import LfF
 from equipoise.algorithms.mixup import Mixup
 from equipoise.algorithms.networks import NETWORKS, is_large_image, make_featurizer
 from equipoise.algorithms.pi import PI
@@ -21,13 +26,17 @@ from equipoise.algorithms.selfreg import SelfReg
 from equipoise.algorithms.training_state import TrainingState, WeightAverage
 
 __all__ = [
+    "AFR",
     "ARM",
     "AUGMENTATIONS",
     "CDANN",
     "CORAL",
     "DANN",
+    "DFR",
+    "EIIL",
     "ERM",
     "IRM",
+    "JTT",
     "MLDG",
     "MMD",
     "MTL",
@@ -45,7 +54,9 @@ __all__ = [
     "Fish",
     "Fishr",
     "GroupDRO",
+    "HeldOut",
     "Hyperparameter",
+    "LfF",
     "Mixup",
     "Ranks",
     "Report",

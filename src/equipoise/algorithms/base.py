@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,25 @@ Batch = tuple[Tensor, Tensor]
 """Examples [N, …] and labels [N] of one environment."""
 
 Report = dict[str, Tensor | float]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out examples of the training environments, for what is fitted after training.
+
+    Parameters
+    ----------
+    labels, groups : Tensor [N]
+        Labels, and (label, covariate) as one code; the environment where no covariate is known.
+    blocks : callable
+        The examples in the order of `labels`, a part at a time.
+    """
+
+    labels: Tensor
+    groups: Tensor
+    blocks: Callable[[], Iterator[Tensor]]
+
+
 Featurizer = str | nn.Module | Callable[[tuple[int, ...]], nn.Module]
 
 
@@ -196,6 +216,9 @@ class Algorithm(nn.Module):
             self.ranks.average([b for b in self.buffers() if b.is_floating_point()])
         self.steps += 1
         return {name: float(torch.as_tensor(value).detach()) for name, value in report.items()}
+
+    def before_evaluation(self, held_out: HeldOut) -> None:
+        """What an algorithm fits to held-out examples before it is evaluated: here nothing."""
 
     def predict(self, x: Tensor) -> Tensor:
         """Logits [N, n_labels] of a batch. Call `eval()` first, as with any module."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from equipoise.algorithms import Algorithm, Ranks
+from equipoise.algorithms import Algorithm, HeldOut, Ranks
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.data import RunData
 
@@ -52,6 +54,7 @@ class Evaluator:
     def evaluate(self, algorithm: Algorithm, *, complete: bool = True) -> Accuracies:
         """Accuracies with the algorithm's present weights; it is left in evaluation mode."""
         algorithm.eval()
+        algorithm.before_evaluation(self._held_out())
         train_parts = self.data.train_parts if complete else self._sampled
         train = [self._is_right(algorithm, rows).mean() for rows in train_parts]
         held_out = [self._is_right(algorithm, rows) for rows in self.data.held_out_parts]
@@ -70,6 +73,23 @@ class Evaluator:
             tuple(float(right.mean()) for right in held_out),
             balanced,
         )
+
+    def _held_out(self) -> HeldOut:
+        """The held-out parts of the training environments, for what is fitted to them."""
+        examples = self.data.held_out
+        others = examples.environments if examples.covariate is None else examples.covariate
+        _, groups = np.unique(np.stack([examples.labels, others]), axis=1, return_inverse=True)
+
+        def blocks() -> Iterator[Tensor]:
+            for start in range(0, len(examples), BLOCK):
+                rows = np.arange(start, min(start + BLOCK, len(examples)))
+                yield examples.fetch(rows).to(self.device)
+
+        labels, codes = (
+            torch.from_numpy(np.ascontiguousarray(values)).long().to(self.device)
+            for values in (examples.labels, groups.reshape(-1))
+        )
+        return HeldOut(labels, codes, blocks)
 
     @torch.no_grad()
     def _is_right(self, algorithm: Algorithm, rows: Ints) -> Floats:

@@ -1,0 +1,119 @@
+"""Deep feature reweighting (Kirichenko et al. 2023), and what retraining a last layer needs."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from equipoise.algorithms.base import Featurizer, HeldOut
+from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform
+from equipoise.algorithms.risks import ERM
+
+
+class LastLayerRetraining(ERM, abstract=True):
+    """ERM whose last layer is fitted again on held-out examples before every evaluation.
+
+    The new layer is kept beside the trained one and used for predictions; training goes on as
+    if it were not there.
+    """
+
+    def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:
+        super().build_networks(featurizer, n_features)
+        self.retrained_weight: Tensor
+        self.retrained_bias: Tensor
+        self.is_retrained: Tensor
+        self.register_buffer("retrained_weight", torch.zeros(self.n_labels, self.n_features))
+        self.register_buffer("retrained_bias", torch.zeros(self.n_labels))
+        self.register_buffer("is_retrained", torch.zeros((), dtype=torch.bool))
+
+    def retrain(self, features: Tensor, held_out: HeldOut) -> tuple[Tensor, Tensor]:
+        """Weights [m, d] and bias [m] from features [N, d] of the held-out examples."""
+        raise NotImplementedError
+
+    def before_evaluation(self, held_out: HeldOut) -> None:
+        with torch.no_grad():
+            features = torch.cat([self.featurizer(x) for x in held_out.blocks()])
+        weight, bias = self.retrain(features, held_out)
+        self.retrained_weight.copy_(weight)
+        self.retrained_bias.copy_(bias)
+        self.is_retrained.fill_(True)
+
+    def predict(self, x: Tensor) -> Tensor:
+        if self.training or not self.is_retrained:
+            return super().predict(x)
+        logits: Tensor = self.featurizer(x) @ self.retrained_weight.T + self.retrained_bias
+        return logits
+
+
+class DFR(LastLayerRetraining):
+    """ERM, its last layer fitted to equally many held-out examples of every group.
+
+    Needs group labels: (label, covariate) where the data know it, else (label, environment).
+    Features are standardised; the layer is the mean over ``dfr_subsets`` random subsets. The
+    penalty is ``dfr_l2``/2·‖W‖², where the paper has an L1 norm.
+    """
+
+    hyperparameters: ClassVar = {
+        "dfr_l2": Hyperparameter(1e-2, draw=log_uniform(-4, 0), at_least=0),
+        "dfr_subsets": Hyperparameter(10, integer=True, at_least=1),
+    }
+
+    def retrain(self, features: Tensor, held_out: HeldOut) -> tuple[Tensor, Tensor]:
+        mean, deviation = features.mean(dim=0), features.std(dim=0).clamp_min(1e-6)
+        scaled, labels = (features - mean) / deviation, held_out.labels
+        generator = torch.Generator().manual_seed(self.seed)
+        l2 = float(self.settings["dfr_l2"])
+        fits = []
+        for _ in range(self.settings["dfr_subsets"]):
+            rows = draw_balanced(held_out.groups.cpu(), generator).to(labels.device)
+            start = scaled.new_zeros(self.n_labels, self.n_features + 1)
+            fits.append(
+                fit_linear(
+                    scaled[rows], labels[rows], start, lambda w: 0.5 * l2 * w[:, :-1].square().sum()
+                )
+            )
+        layer = torch.stack(fits).mean(dim=0)
+        weight = layer[:, :-1] / deviation
+        return weight, layer[:, -1] - weight @ mean
+
+
+def draw_balanced(groups: Tensor, generator: torch.Generator) -> Tensor:
+    """Rows with equally many of every group that occurs, as many as the smallest has."""
+    order = torch.randperm(len(groups), generator=generator)
+    members = [order[groups[order] == group] for group in groups.unique()]
+    smallest = min(len(rows) for rows in members)
+    return torch.cat([rows[:smallest] for rows in members])
+
+
+def fit_linear(
+    features: Tensor,
+    labels: Tensor,
+    start: Tensor,
+    penalty: Callable[[Tensor], Tensor],
+    weights: Tensor | None = None,
+) -> Tensor:
+    """[W, b] that minimises Σ w_i ℓ_i / Σ w_i + penalty([W, b]), by L-BFGS in float64."""
+    inputs = torch.cat([features, features.new_ones(len(features), 1)], dim=1).double()
+    shares = inputs.new_ones(len(inputs)) if weights is None else weights.double()
+    shares = shares / shares.sum()
+    layer = start.double().clone().requires_grad_()
+    optimizer = torch.optim.LBFGS(
+        [layer],
+        max_iter=500,
+        tolerance_grad=1e-9,
+        tolerance_change=1e-12,
+        line_search_fn="strong_wolfe",
+    )
+
+    def evaluate() -> Tensor:
+        optimizer.zero_grad()
+        losses = cross_entropy(inputs @ layer.T, labels, reduction="none")
+        value = (shares * losses).sum() + penalty(layer)
+        value.backward()
+        return value
+
+    with torch.enable_grad():
+        optimizer.step(evaluate)
+    return layer.detach().to(features.dtype)
