@@ -97,6 +97,6 @@ def test_engines_agree_where_cells_are_many(kind, metric):
 @pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is one of the engines compared")
 def test_engines_agree_on_near_ties_to_the_last_digit():
     """Equal scores but for a few ulps, permuted ones and grids, saturated ones among them."""
-    compared, wrong = count_differences(150_000, seed=1)
+    compared, wrong = count_differences(150_000, seed=3)
     assert compared >= 150_000
     assert not wrong
