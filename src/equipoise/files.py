@@ -21,7 +21,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -319,12 +319,14 @@ def read_array(path: str | Path, name: str | None = None) -> NDArray[Any]:
     path = check_regular(path)
     what = str(path) if name is None else f"array {name!r} of {path}"
     with contextlib.ExitStack() as stack:
+        opened: IO[bytes]
         if name is None:
-            size, opened = path.stat().st_size, stack.enter_context(path.open("rb"))
+            size, opened = path.stat().st_size, path.open("rb")
         else:
             archive = stack.enter_context(_open_npz(path))
             info = archive.getinfo(f"{name}.npy")
-            size, opened = info.file_size, stack.enter_context(archive.open(info))
+            size, opened = info.file_size, archive.open(info)
+        stack.enter_context(opened)
         check_memory(what, size)
         try:
             version = np.lib.format.read_magic(opened)

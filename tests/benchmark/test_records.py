@@ -7,6 +7,7 @@ from equipoise.benchmark import execute_run, select_runs
 from equipoise.benchmark.directory import OtherCode
 from equipoise.benchmark.records import RECORDS_VERSION, OtherVersion, digest_code, digest_source
 from equipoise.benchmark.sweep import collect_runs
+from equipoise.files import stamp, write_json
 
 from .tiny import make_data, make_settings
 
@@ -29,7 +30,7 @@ def test_records_of_another_version_are_refused_in_plain_words(run):
 def test_a_record_with_other_fields_is_of_another_version_too(run):
     file = run / "records.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    file.write_text("".join(json.dumps({**line, "f1": 0.5}) + "\n" for line in lines))
+    file.write_text("".join(json.dumps(stamp({**line, "f1": 0.5})) + "\n" for line in lines))
     with pytest.raises(OtherVersion, match=r"records\.jsonl: a record has other fields .*\(f1\)"):
         collect_runs(run.parent)
 
@@ -45,7 +46,7 @@ def test_a_directory_from_before_versions_were_written_is_refused_in_plain_words
 
 def pretend_other_code(run):
     file = run / "settings.json"
-    file.write_text(file.read_text().replace(digest_code(), "0" * 16))
+    write_json(file, {**json.loads(file.read_text()), "code": "0" * 16})
 
 
 def test_a_run_says_which_code_made_it_and_other_code_does_not_go_on(run):
@@ -90,5 +91,5 @@ def test_a_place_without_runs_is_told(tmp_path):
     with pytest.raises(ValueError, match="no finished run in"):
         collect_runs(tmp_path)
     (tmp_path / "x.json").write_text("[]")
-    with pytest.raises(ValueError, match="not the file of a sweep"):
+    with pytest.raises(ValueError, match=r"x.json is damaged .* or the sweep-NAME.json in it"):
         collect_runs(tmp_path / "x.json")

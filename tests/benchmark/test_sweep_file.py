@@ -1,5 +1,6 @@
 import pytest
 
+from equipoise.benchmark import plan_sweep
 from equipoise.benchmark.sweep_file import parse_sweep, read_sweep
 
 GOOD = """\
@@ -96,3 +97,49 @@ def test_algorithms_of_ones_own_are_known_once_imported(tmp_path):
     file.write_text("datasets: ColoredMNIST\nalgorithms: ERM\nimports: gone.py\n")
     with pytest.raises(ValueError, match=r"line 3: .*no such file"):
         read_sweep(file)
+
+
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
+    for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+HOSTILE = {
+    "an unknown tag": ("seeds: !!python/object/apply:os.system [true]", "line 3"),
+    "another unknown tag": ("seeds: !secret 3", "line 3: could not determine"),
+    "a control character": ("seeds: \x07", "not readable as YAML"),
+    "an anchor in itself": ("settings: &me [*me]", "too many for a sweep file"),
+    "deep nesting": ("settings: " + "[" * 5000 + "]" * 5000, "nested too deeply|too many"),
+    "an alias bomb": (BOMB, "too many for a sweep file|line 3: unknown key"),
+    "seeds without end": ("seeds: 1000000000", "line 3: seeds must be at most 100,000"),
+    "draws without end": ("draws: 100000000", "line 3: draws must be at most 100,000"),
+    "no seeds": ("seeds: -1", "line 3: seeds must be at least 1"),
+    "a date that is none": ("seeds: 2020-99-99", "line 3"),
+    "a list as a key": ("? [a, b]\n: 1", "a key must be a name"),
+    "a number of many digits": ("seeds: " + "9" * 5000, "line 3"),
+}
+
+
+@pytest.mark.parametrize(("entry", "message"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_what_cannot_be_unfolded_is_refused_before_it_is(entry, message):
+    with pytest.raises(ValueError, match=message):
+        parse_sweep(f"datasets: ColoredMNIST\nalgorithms: ERM\n{entry}")
+
+
+def test_a_sweep_of_too_many_runs_is_refused_before_it_is_planned():
+    spec = parse_sweep("datasets: ColoredMNIST\nalgorithms: ERM\nseeds: 90000\ndraws: 90000")
+    with pytest.raises(ValueError, match=r"16,200,000,000 runs .* fewer seeds"):
+        plan_sweep(spec)
+
+
+def test_imports_are_not_executed_on_a_dry_run(tmp_path):
+    (tmp_path / "own.py").write_text("raise SystemExit('executed')")
+    sweep = tmp_path / "sweep.yaml"
+    sweep.write_text("datasets: ColoredMNIST\nalgorithms: ERM\nimports: own.py")
+    assert read_sweep(sweep, execute=False).imports == ()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a" * (2**20 + 1)])
+def test_a_file_that_is_no_sweep_is_told(tmp_path, content):
+    (tmp_path / "s.yaml").write_bytes(content)
+    with pytest.raises(ValueError, match=r"s\.yaml is (not readable as text|larger than)"):
+        read_sweep(tmp_path / "s.yaml")

@@ -1,5 +1,6 @@
 import csv
 import io
+import re
 import statistics
 
 import pytest
@@ -142,3 +143,39 @@ def test_a_file_is_written_as_its_ending_says(tmp_path):
     assert "% so it is" in (tmp_path / "t.tex").read_text()
     with pytest.raises(ValueError, match="unknown ending"):
         write_tables([TABLE], tmp_path / "t.docx")
+
+
+RUDE = ResultTable(
+    "title [/red]\n|x|",
+    ("label\n|",),
+    (r"\input{/etc/passwd}", "a|b", "x[/red]", "50%_~^{}"),
+    (Row(("<script>\n| [/red] \\input x",), (None, None, None, None)),),
+    ("a note\n\\end{x}",),
+)
+
+
+def test_names_cannot_leave_their_cell_in_markdown():
+    lines = RUDE.to_markdown().splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 3
+    for line in (table[0], table[2]):
+        assert len(re.findall(r"(?<!\\)\|", line)) == 6
+    assert "<script" not in "".join(lines)
+
+
+def test_names_are_no_commands_in_latex():
+    text = RUDE.to_latex()
+    commands = set(re.findall(r"\\[a-z]+", text.replace("% ", "%", 2)))
+    rows = [line for line in text.splitlines() if not line.startswith("%")]
+    assert commands <= {
+        *(r"\begin", r"\end", r"\toprule", r"\midrule", r"\bottomrule"),
+        *(r"\textbackslash", r"\textasciitilde", r"\textasciicircum"),
+    }
+    assert len(rows) == 7
+    assert r"\textbackslash{}input\{/etc/passwd\}" in text
+
+
+def test_names_are_no_markup_in_the_terminal():
+    console = Console(file=io.StringIO(), width=300)
+    console.print(RUDE.to_rich())
+    assert "x[/red]" in console.file.getvalue()

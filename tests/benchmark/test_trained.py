@@ -6,6 +6,7 @@ import torch
 from equipoise.algorithms import make_featurizer
 from equipoise.benchmark import execute_run, load_run
 from equipoise.benchmark.trained import predict_table, read_examples, write_predictions
+from equipoise.data import open_dataset
 
 from .tiny import make_data, make_settings
 
@@ -155,3 +156,46 @@ def test_predictions_are_written_as_they_are(path, tmp_path, x, ending):
 def test_an_unknown_kind_of_output_is_refused(path, tmp_path, x):
     with pytest.raises(ValueError, match=r"Known: \.csv, \.parquet, \.npz"):
         write_predictions(pd.DataFrame(), tmp_path / "labels.xls")
+
+
+@pytest.fixture(scope="module")
+def by_name(tmp_path_factory):
+    """A run on a table with a column of names."""
+    folder = tmp_path_factory.mktemp("named")
+    data = make_data()
+    frame = pd.DataFrame(data.fetch(np.arange(600)).numpy(), columns=list("abcdef"))
+    frame["scanner"] = np.array(["new", "old", "rented"])[np.arange(600) % 3]
+    frame["label"], frame["environment"] = data.labels, data.environments
+    frame.to_csv(folder / "t.csv", index=False)
+    execute_run(make_settings(test_environment="2"), open_dataset(folder / "t.csv"), folder / "run")
+    return load_run(folder / "run"), frame.drop(columns=["label", "environment"]).head(20)
+
+
+def predict_file(trained, frame, path):
+    frame.to_csv(path, index=False)
+    found = read_examples(path, features=trained.feature_names)
+    return predict_table(trained, found)["probability"].to_numpy()
+
+
+def test_columns_of_a_file_are_matched_by_name(by_name, tmp_path):
+    trained, frame = by_name
+    expected = predict_file(trained, frame, tmp_path / "a.csv")
+    swapped = predict_file(trained, frame[frame.columns[::-1]], tmp_path / "b.csv")
+    np.testing.assert_array_equal(swapped, expected)
+    expanded = read_examples(tmp_path / "b.csv", features=trained.feature_names).x
+    turned = expanded[expanded.columns[::-1]]
+    np.testing.assert_allclose(trained.predict_proba(turned).max(axis=1), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.drop(columns="c"), "has no column 'c'"),
+        (lambda f: f.assign(z=1), "has 'z', which the model does not know"),
+        (lambda f: f.rename(columns={"c": "C"}), "has no column 'c' and has 'C'"),
+    ],
+)
+def test_unknown_and_missing_columns_are_refused(by_name, tmp_path, change, message):
+    trained, frame = by_name
+    with pytest.raises(ValueError, match=message):
+        predict_file(trained, change(frame), tmp_path / "a.csv")

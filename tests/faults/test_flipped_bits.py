@@ -6,9 +6,11 @@ import torch
 
 from equipoise import CausalBalancer
 from equipoise.balance_job import balance_dataset
+from equipoise.benchmark import RunSettings, execute_run
+from equipoise.benchmark.directory import RunDirectory
 from equipoise.data import Examples, open_dataset, save_dataset
 from equipoise.data.cache import RowStore
-from equipoise.files import DamagedFile, load_state, save_state
+from equipoise.files import DamagedFile, UnusableState, load_state, save_state
 
 FLIPS = 100
 
@@ -84,6 +86,38 @@ def test_a_flip_in_a_cache_is_refused_or_its_row_is_made_again(tmp_path, file):
             continue
         assert (found < 0).sum() == 1
         assert np.array_equal(kept, rows[found >= 0])
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "run"
+    settings = RunSettings(
+        dataset="tiny", algorithm="ERM", sampling="random", steps=4, checkpoint_every=2
+    )
+    execute_run(settings, data, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["settings.json", "records.jsonl", "result.json", "best/train-domain.safetensors"],
+)
+def test_every_flip_in_a_run_is_refused(run, file):
+    for place in flip_bits(run / file):
+        try:
+            found = RunDirectory(run).load_result()
+        except ValueError:
+            continue
+        # The mark at the end of the last record: then there is none, and the run goes on.
+        assert found is None, place
+        assert file == "records.jsonl"
+
+
+def test_every_flip_in_a_checkpoint_is_refused(run):
+    path = RunDirectory(run).checkpoints.paths()[0]
+    for _ in flip_bits(path):
+        with pytest.raises(UnusableState):
+            load_state(path)
 
 
 def test_every_flip_in_the_settings_of_a_balance_is_refused(data, tmp_path):

@@ -26,16 +26,45 @@ from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import RunResult, Training
 from equipoise.files import (
+    DamagedFile,
     UnusableState,
+    check_fields,
+    check_regular,
+    is_intact,
     load_state,
+    read_json,
     remove_parts,
     save_state,
+    stamp,
+    tell_write_errors,
     write_json,
     write_whole,
 )
 from equipoise.locks import Locked, hold_lock
 
 KEPT = 2
+AGAIN = "delete it, and the same command makes it again from the last checkpoint"
+DESCRIPTION = {
+    "version": int,
+    "code": str,
+    "settings": dict,
+    "data": str,
+    "input_shape": [int],
+    "label_names": [str],
+    "environment_names": [str],
+    "feature_names": list | None,
+}
+RECORD = {
+    "step?": int,
+    "loss?": float,
+    "losses?": dict,
+    "train_accuracy?": dict,
+    "held_out_accuracy?": dict,
+    "validation_accuracy?": float,
+    "balanced_validation_accuracy?": float | None,
+    "ood_accuracy?": float | None,
+    "ood_held_out_accuracy?": float | None,
+}
 
 
 class OtherCode(ValueError):
@@ -90,6 +119,7 @@ class RunDescription:
     input_shape: tuple[int, ...]
     label_names: tuple[str, ...]
     environment_names: tuple[str, ...]
+    feature_names: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, settings: RunSettings, data: RunData) -> RunDescription:
@@ -102,6 +132,7 @@ class RunDescription:
             tuple(dataset.input_shape),
             tuple(dataset.label_names),
             tuple(dataset.environment_names),
+            dataset.feature_names,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -115,12 +146,12 @@ class RunDescription:
             "input_shape": list(self.input_shape),
             "label_names": list(self.label_names),
             "environment_names": list(self.environment_names),
+            "feature_names": self.feature_names and list(self.feature_names),
         }
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RunDescription:
         """A description from what `to_json` gave."""
-        check_version(values.get("version", 1))  # the first version did not say which it was
         return cls(
             RunSettings.from_json(values["settings"]),
             values["data"],
@@ -128,6 +159,7 @@ class RunDescription:
             tuple(values["input_shape"]),
             tuple(values["label_names"]),
             tuple(values["environment_names"]),
+            None if values["feature_names"] is None else tuple(values["feature_names"]),
         )
 
 
@@ -181,14 +213,19 @@ class RunDirectory:
 
     def describe(self) -> RunDescription:
         """What the run in this directory is about."""
-        if not self.settings.is_file():
+        if not self.settings.exists():
             raise ValueError(f"{self.path} holds no run: there is no settings.json")
+        hint = "restore a copy, or delete that run"
         try:
-            return RunDescription.from_json(json.loads(self.settings.read_text()))
+            found = read_json(self.settings, {"version?": Any}, stamped=False, hint=hint)
+            check_version(found.get("version", 1))  # the first version did not say which it was
+            return RunDescription.from_json(read_json(self.settings, DESCRIPTION, hint=hint))
         except OtherVersion as error:
             raise OtherVersion(f"{self.path}: {error}") from error
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{self.settings} is damaged ({error!r})") from error
+        except DamagedFile:
+            raise
+        except (ValueError, TypeError) as error:
+            raise DamagedFile(f"{self.settings} is damaged ({error}); {hint}") from error
 
     def claim(self, description: RunDescription) -> None:
         """Begin the run here, or make sure that the one begun here is the same."""
@@ -223,12 +260,11 @@ class RunDirectory:
         if not records or records[-1].step != settings.steps:
             return None
         try:
-            names = list(json.loads(self.result.read_text())["selections"])
+            names = list(read_json(self.result, {"selections": dict}, hint=AGAIN)["selections"])
             selected = {name: SELECTIONS[name]().select(records) for name in names}
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{self.result} is damaged ({error!r}); delete it, and the same command makes it "
-                "again from the last checkpoint"
+        except KeyError as error:
+            raise DamagedFile(
+                f"{self.result} is damaged (no rule is called {error}); {AGAIN}"
             ) from error
         self.check_best(names)
         return RunResult(settings, records, selected, description.code)
@@ -237,15 +273,22 @@ class RunDirectory:
         """All records so far; a last line that was cut off does not count."""
         if not self.records.is_file():
             return []
+        lines = check_regular(self.records).read_bytes().split(b"\n")[:-1]
+        return [self._read_record(number, line) for number, line in enumerate(lines, start=1)]
+
+    def _read_record(self, number: int, line: bytes) -> Record:
         try:
-            lines = self.records.read_text().split("\n")[:-1]
-            return [Record.from_json(json.loads(line)) for line in lines]
+            values = json.loads(line)
+            if not is_intact(values) or json.dumps(values).encode() != line:
+                raise ValueError("its content does not fit its digest")
+            del values["digest"]
+            check_fields(values, RECORD)
+            return Record.from_json(values)
         except OtherVersion as error:
             raise OtherVersion(f"{self.records}: {error}") from error
-        except (ValueError, TypeError) as error:
-            raise ValueError(
-                f"{self.records} is damaged ({error!r}); delete it, and the same command makes it "
-                "again from the last checkpoint"
+        except (ValueError, TypeError, RecursionError) as error:
+            raise DamagedFile(
+                f"{self.records} is damaged (line {number}: {error}); {AGAIN}"
             ) from error
 
     def check_best(self, selections: Iterable[str]) -> None:
@@ -281,7 +324,7 @@ class RunDirectory:
                     save_state(self.best(name), training.weights(), facts)
         self.checkpoints.save(training.training_state(), training.n_steps)
         if training.at_checkpoint:
-            with self.records.open("a") as file:
+            with tell_write_errors(self.records), self.records.open("a") as file:
                 file.write(_line(training.records[-1]))
                 file.flush()
                 os.fsync(file.fileno())
@@ -296,4 +339,4 @@ def _go_on_waiting() -> None:
 
 
 def _line(record: Record) -> str:
-    return json.dumps(record.to_json()) + "\n"
+    return json.dumps(stamp(record.to_json())) + "\n"

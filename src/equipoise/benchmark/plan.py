@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -41,6 +42,7 @@ def import_own(modules: tuple[str, ...]) -> None:
 
 
 Environment = int | float | str
+MOST_RUNS = 100_000
 
 # What the lists of a sweep decide is not one of its fixed settings.
 LISTED = ("dataset", "algorithm", "sampling", "test_environment", "validation_environment", "seed")
@@ -148,6 +150,13 @@ def plan_sweep(spec: SweepSpec, *, data_dir: str | Path | None = None) -> tuple[
 
     Datasets change fastest, so that workers that start together fit different balancers.
     """
+    lists = (spec.datasets, spec.algorithms, spec.samplings, spec.seeds)
+    n_runs = math.prod(map(len, lists)) * spec.draws
+    if n_runs > MOST_RUNS:
+        raise ValueError(
+            f"the sweep has {n_runs:,} runs for each test environment, and {MOST_RUNS:,} are the "
+            "most that one sweep may have: take fewer seeds or draws"
+        )
     datasets = {name: _open_dataset(name, spec.settings, data_dir) for name in spec.datasets}
     planned: dict[str, PlannedRun] = {}
     unused = set(range(len(spec.adjustments)))

@@ -15,7 +15,7 @@ import numpy as np
 from equipoise.algorithms import get_algorithm, get_augmentation
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.selection import SELECTIONS
-from equipoise.choices import check_choice
+from equipoise.checks import MOST_SEED, check_choice, check_count
 
 WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
@@ -92,6 +92,14 @@ LEAST = {
 }
 
 
+MOST = {
+    "anchors_per_environment": 10**6,
+    "n_matches": 10**4,
+    "seed": MOST_SEED,
+    "data_seed": MOST_SEED,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """One run of the benchmark: data, algorithm, batches, recipe and what is kept.
@@ -161,8 +169,8 @@ class RunSettings:
     def _check_ranges(self) -> None:
         for name, least in LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+            if value is not None:
+                check_count(name, value, least=least, most=MOST.get(name, 10**9))
         if not 0 < self.held_out < 1:
             raise ValueError(f"held_out must be a share between 0 and 1, got {self.held_out}")
         if not 0 <= self.degree_of_balancing <= 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
@@ -23,7 +22,7 @@ from equipoise.benchmark.training import RunResult
 from equipoise.benchmark.workers import LocalWorkers, Report, SweepTask, TaskOutcome
 from equipoise.choices import check_choice
 from equipoise.data import check_dataset
-from equipoise.files import write_json
+from equipoise.files import DamagedFile, read_json, write_json
 from equipoise.progress import track
 
 
@@ -42,15 +41,13 @@ def write_manifest(directory: str | Path, name: str, runs: Sequence[PlannedRun])
 def read_manifest(path: str | Path) -> list[Path]:
     """The directories of a sweep's runs."""
     path = Path(path)
-    try:
-        written = json.loads(path.read_text())
-        version, names = written["version"], list(written["runs"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is not the file of a sweep ({error!r}); give the directory of the runs, or "
-            "the sweep-NAME.json in it"
-        ) from error
-    check_version(version)
+    hint = "give the directory of the runs, or the sweep-NAME.json in it"
+    found = read_json(path, {"version?": Any, "runs": dict}, stamped=False, hint=hint)
+    check_version(found.get("version"))
+    names = list(read_json(path, {"runs": dict}, hint=hint)["runs"])
+    for name in names:
+        if Path(name).name != name:
+            raise DamagedFile(f"{path} is damaged (runs names {name!r}); {hint}")
     return [path.parent / name for name in names]
 
 

@@ -14,10 +14,14 @@ from equipoise.algorithms import get_algorithm, list_algorithms
 from equipoise.benchmark.plan import FIXED, LISTED, Adjustment, SweepSpec, import_own
 from equipoise.benchmark.recipes import RECIPES
 from equipoise.benchmark.settings import SAMPLINGS, RunSettings, check_type
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice, check_count
 from equipoise.data import check_dataset
+from equipoise.files import check_regular
 
 Place = tuple[str | int, ...]
+
+# What a file may unfold to; checked before it is unfolded.
+MOST_BYTES, MOST_LEVELS, MOST_ENTRIES, MOST_RUNS = 2**20, 20, 100_000, 100_000
 
 KEYS = {
     "datasets": "names",
@@ -51,16 +55,27 @@ _Loader.add_implicit_resolver(
 )
 
 
-def read_sweep(path: str | Path, *, data_dir: str | Path | None = None) -> SweepSpec:
+def read_sweep(
+    path: str | Path, *, data_dir: str | Path | None = None, execute: bool = True
+) -> SweepSpec:
     """Read a sweep from a YAML file.
 
-    A relative path among `imports` starts at the file's directory, that of a dataset at the
-    working directory or `data_dir`.
+    Its `imports` are executed, unless `execute` is False: then what they register is unknown.
+    A relative path among them starts at the file's directory, that of a dataset at the working
+    directory or `data_dir`.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"there is no sweep file {path}")
-    return parse_sweep(path.read_text(), source=str(path), directory=path.parent, data_dir=data_dir)
+    if check_regular(path).stat().st_size > MOST_BYTES:
+        raise ValueError(f"{path} is larger than {MOST_BYTES:,} bytes: it is no sweep file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable as text: {error}") from error
+    return parse_sweep(
+        text, source=str(path), directory=path.parent, data_dir=data_dir, execute=execute
+    )
 
 
 def parse_sweep(
@@ -69,6 +84,7 @@ def parse_sweep(
     source: str = "sweep",
     directory: Path | None = None,
     data_dir: str | Path | None = None,
+    execute: bool = True,
 ) -> SweepSpec:
     """The sweep that a YAML text describes.
 
@@ -81,32 +97,53 @@ def parse_sweep(
 datasets, algorithms, samplings, test_environments, seeds, draws, profile, settings, \
 hyperparameters, adjust, leave_one_domain_out, imports
     """
-    return _Reader(text, source, directory, data_dir).read()
+    return _Reader(text, source, directory, data_dir, execute).read()
 
 
 class _Reader:
     """Knows the line of every entry of the file."""
 
     def __init__(
-        self, text: str, source: str, directory: Path | None, data_dir: str | Path | None
+        self,
+        text: str,
+        source: str,
+        directory: Path | None,
+        data_dir: str | Path | None,
+        execute: bool,
     ) -> None:
         self.source, self.directory, self.data_dir = source, directory, data_dir
+        self.execute, self.n_entries = execute, 0
         self.lines: dict[Place, int] = {}
         try:
             node = yaml.compose(text, Loader=_Loader)
         except yaml.MarkedYAMLError as error:
             line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
             raise ValueError(f"{source}{line}: not readable as YAML: {error.problem}") from error
+        except yaml.YAMLError as error:  # a character that YAML does not allow
+            reason = str(error).split("\n")[0]
+            raise ValueError(f"{source}: not readable as YAML: {reason}") from error
+        except RecursionError:
+            raise ValueError(f"{source}: nested too deeply for a sweep file") from None
         if not isinstance(node, yaml.MappingNode):
             raise ValueError(f"{source}: a sweep file is a mapping; it begins with datasets: …")
         self.values = self._note_lines(node, ())
 
     def _note_lines(self, node: yaml.Node, place: Place) -> Any:
         """The plain value of a node, and its line and those of all within it."""
-        self.lines.setdefault(place, node.start_mark.line + 1)
+        line = node.start_mark.line + 1
+        self.lines.setdefault(place, line)
+        self.n_entries += 1
+        # Anchors may refer to what contains them, or unfold to billions.
+        if len(place) > MOST_LEVELS or self.n_entries > MOST_ENTRIES:
+            raise ValueError(
+                f"{self.source}, line {line}: more than {MOST_LEVELS} levels or {MOST_ENTRIES:,} "
+                "entries, counting each use of an anchor, are too many for a sweep file"
+            )
         if isinstance(node, yaml.MappingNode):
             found: dict[str, Any] = {}
             for key_node, value_node in node.value:
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise ValueError(f"{self.source}, line {line}: a key must be a name")
                 key = str(key_node.value)
                 inner = (*place, key)
                 self.lines[inner] = key_node.start_mark.line + 1
@@ -117,8 +154,11 @@ class _Reader:
             return found
         if isinstance(node, yaml.SequenceNode):
             return [self._note_lines(each, (*place, i)) for i, each in enumerate(node.value)]
-        maker = _Loader("")
-        return maker.construct_object(node)
+        try:
+            return _Loader("").construct_object(node)
+        except (yaml.YAMLError, ValueError, OverflowError) as error:
+            reason = getattr(error, "problem", None) or error
+            raise ValueError(f"{self.source}, line {line}: {reason}") from error
 
     @contextmanager
     def _at(self, place: Place) -> Iterator[None]:
@@ -141,6 +181,7 @@ class _Reader:
             if key not in values:
                 raise ValueError(f"{self.source}: {key} is missing; name at least one")
         imports = tuple(self._locate(module) for module in self._names("imports"))
+        imports = imports if self.execute else ()
         with self._at(("imports",)):
             import_own(imports)
         algorithms = self._names("algorithms", list_algorithms(), "algorithm")
@@ -164,6 +205,8 @@ class _Reader:
             if key in values:
                 with self._at((key,)):
                     check_type(key, values[key], declared)
+                    if key == "draws":
+                        check_count(key, values[key], most=MOST_RUNS)
                 given[key] = values[key]
         with self._at(()):
             return SweepSpec(**given)
@@ -211,7 +254,7 @@ class _Reader:
         with self._at(("seeds",)):
             check_type("seeds", value, int | list)
             if isinstance(value, int):
-                value = list(range(value))
+                value = list(range(check_count("seeds", value, most=MOST_RUNS)))
             if not value:
                 raise ValueError("seeds must be a number of seeds, at least 1, or a list of them")
         for position, seed in enumerate(value):

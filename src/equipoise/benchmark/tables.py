@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -82,21 +83,22 @@ class ResultTable:
 
     def to_markdown(self) -> str:
         """A table for a README, notes below."""
-        lines = [f"**{self.title}**", ""]
-        lines.append("| " + " | ".join((*self.label_names, *self.columns)) + " |")
+        head = [_escape_markdown(name) for name in (*self.label_names, *self.columns)]
+        lines = [f"**{_escape_markdown(self.title)}**", ""]
+        lines.append("| " + " | ".join(head) + " |")
         lines.append("|" + "---|" * (len(self.label_names) + len(self.columns)))
         for row in self.rows:
             cells = [_write(cell, "**{}**", "±") for cell in row.cells]
             lines.append("| " + " | ".join((*map(_escape_markdown, row.labels), *cells)) + " |")
         for note in self.notes:
-            lines += ["", note]
+            lines += ["", _escape_markdown(note)]
         return "\n".join(lines) + "\n"
 
     def to_latex(self) -> str:
         """A `tabular` for a paper, with booktabs."""
         head = [_escape_latex(name) for name in (*self.label_names, *self.columns)]
         lines = [
-            *(f"% {note}" for note in (self.title, *self.notes)),
+            *(f"% {' '.join(note.split())}" for note in (self.title, *self.notes)),
             r"\begin{tabular}{" + "l" * len(self.label_names) + "c" * len(self.columns) + "}",
             r"\toprule",
             " & ".join(head) + r" \\",
@@ -127,9 +129,9 @@ class ResultTable:
         caption = " ".join(self.notes)
         table = Table(title=escape(self.title), caption=escape(caption) or None)
         for name in self.label_names:
-            table.add_column(name)
+            table.add_column(escape(name))
         for name in self.columns:
-            table.add_column(name, justify="right")
+            table.add_column(escape(name), justify="right")
         for row in self.rows:
             cells = [_write(cell, "[bold]{}[/bold]", "±") for cell in row.cells]
             table.add_row(*(escape(label) for label in row.labels), *cells)
@@ -182,13 +184,20 @@ def _number(value: float | None) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    return text.replace("|", r"\|")
+    """Text of one line that no Markdown reader takes for markup, HTML or a cell's end."""
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\|*_`\[\]])", r"\\\1", text)
+
+
+LATEX = {
+    **{special: f"\\{special}" for special in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+}
 
 
 def _escape_latex(text: str) -> str:
-    for special in "&%$#_{}":
-        text = text.replace(special, f"\\{special}")
-    return text
+    """Text of one line in which no character is a command."""
+    return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
 
 
 Key = tuple[str, ...]

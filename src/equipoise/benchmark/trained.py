@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -24,8 +23,8 @@ from equipoise.benchmark.run import OWN_FEATURIZER
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import make_algorithm
 from equipoise.choices import check_choice
-from equipoise.data import as_source, get_dataset
-from equipoise.files import load_state, write_whole
+from equipoise.data import align_features, as_source, get_dataset, read_features
+from equipoise.files import check_regular, list_arrays, load_state, read_array, write_whole
 
 # Without test data the balanced rule estimates accuracy elsewhere best.
 PREFERRED = ("balanced", "train-domain")
@@ -44,7 +43,7 @@ class TrainedRun:
         self.settings: RunSettings = description.settings
         self.label_names = description.label_names
         self.environment_names = description.environment_names
-        self.input_shape = description.input_shape
+        self.input_shape, self.feature_names = description.input_shape, description.feature_names
         self.algorithm, self.selection, self.step = algorithm, selection, step
 
     def predict(self, x: Any) -> NDArray[np.int64]:
@@ -53,8 +52,11 @@ class TrainedRun:
 
     @torch.no_grad()
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
-        """The probability of every label [N, m]. uint8 is taken for pixels, as in training."""
-        source = as_source(x)
+        """The probability of every label [N, m]. uint8 is taken for pixels, as in training.
+
+        Columns of a data frame are matched by name with those that the model was trained on.
+        """
+        source = as_source(align_features(x, self.feature_names))
         device = next(self.algorithm.parameters()).device
         blocks = []
         for start in range(0, len(source), BLOCK):
@@ -129,7 +131,8 @@ def _count_training(description: RunDescription) -> int:
     return len(description.environment_names) - sum(name is not None for name in left_out)
 
 
-INPUTS = (".npy", ".npz", ".csv", ".parquet")
+TABLES = (".csv", ".parquet")
+INPUTS = (".npy", ".npz", *TABLES)
 OUTPUTS = (".csv", ".parquet", ".npz")
 
 
@@ -141,11 +144,14 @@ class Examples:
     names: list[str]
 
 
-def read_examples(path: str | Path, key: str | None = None) -> Examples:
+def read_examples(
+    path: str | Path, key: str | None = None, *, features: Sequence[str] | None = None
+) -> Examples:
     """Read examples from an .npy, .npz, .csv or .parquet file, or a folder of .npy files.
 
     An .npz may hold several arrays: `key` says which, by default "x" or the only one. A table
-    holds an example in each row; in a folder each file is one example, in order of names.
+    holds an example in each row, and its columns are matched by name with `features` if these
+    are known; in a folder each file is one example, in order of names.
     """
     path = Path(path)
     if not path.exists():
@@ -153,6 +159,9 @@ def read_examples(path: str | Path, key: str | None = None) -> Examples:
     if path.is_dir():
         return _read_folder(path)
     check_choice("kind of input", path.suffix, INPUTS)
+    if path.suffix in TABLES and features is not None:
+        x = read_features(path, features)
+        return Examples(x, [str(row) for row in range(len(x))])
     x = _read(path, key)
     if x.ndim == 0:
         raise ValueError(f"{path} holds a single value; expected an array of examples, [N, …]")
@@ -223,16 +232,16 @@ def _pack(table: pd.DataFrame) -> bytes:
 def _read(path: Path, key: str | None = None) -> NDArray[Any]:
     try:
         return _read_file(path, key)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except Exception as error:  # readers raise all kinds on damaged content
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 def _read_file(path: Path, key: str | None) -> NDArray[Any]:
+    check_regular(path)
     if path.suffix == ".npy":
-        return np.asarray(np.load(path))
+        return read_array(path)
     if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return np.asarray(arrays[_choose_key(list(arrays), key)])
+        return read_array(path, _choose_key(list_arrays(path), key))
     if path.suffix == ".csv":
         _check_header(path)
     table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)

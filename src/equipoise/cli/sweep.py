@@ -41,7 +41,7 @@ def sweep(
     """Carry out every run of a sweep; stopped anywhere, the same command goes on."""
     from equipoise.benchmark import plan_sweep, read_sweep, run_sweep, write_manifest
 
-    described = read_sweep(spec, data_dir=data_dir)
+    described = read_sweep(spec, data_dir=data_dir, execute=not dry_run)
     runs = plan_sweep(described, data_dir=data_dir)
     console = Console(stderr=True)
     if dry_run:

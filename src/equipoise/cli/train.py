@@ -173,7 +173,7 @@ def predict(
         check_predictions(output)
     trained = load_run(run, selection=selection, device=device)
     if examples is not None:
-        found = read_examples(examples, key)
+        found = read_examples(examples, key, features=trained.feature_names)
     else:
         found = read_dataset(str(dataset), environment, data_dir=data_dir, data_seed=data_seed)
     table = predict_table(trained, found)

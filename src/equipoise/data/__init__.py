@@ -27,7 +27,7 @@ from equipoise.data.opening import (
 )
 from equipoise.data.saved import check_output, save_dataset
 from equipoise.data.sources import ArraySource, Source, as_source, flatten_examples
-from equipoise.data.tables import ColumnsNeeded
+from equipoise.data.tables import ColumnsNeeded, read_features
 
 ArrayEnvironments = Examples  # the former name
 
@@ -57,6 +57,7 @@ __all__ = [
     "list_datasets",
     "load_backbone",
     "open_dataset",
+    "read_features",
     "register_dataset",
     "save_dataset",
     "split_environments",

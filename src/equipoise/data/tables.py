@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from equipoise.checks import check_choice, check_memory, show
-from equipoise.data.examples import Examples, check_column
+from equipoise.data.examples import Examples, check_column, list_quoted
 from equipoise.data.sources import tell_row
 from equipoise.files import check_regular, list_arrays, read_array
 
@@ -81,6 +81,36 @@ def read_table(
     data = TableEnvironments(np.concatenate(columns, axis=1), labels, sites)
     data.feature_names = tuple(names)
     return data
+
+
+def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
+    """The columns of a further table that are called as the fitted features, in their order.
+
+    A feature called "sex = m" may also be told by a column "sex". Other columns than the fitted
+    ones are refused: which of them is meant would be a guess.
+    """
+    path = Path(path)
+    table = _read(path)
+    parents = {name: name.rpartition(" = ") for name in names if name not in table}
+    missing = [name for name, (column, _, _) in parents.items() if column not in table]
+    used = {column for column, _, _ in parents.values()} | set(names)
+    unknown = [name for name in table if name not in used]
+    if missing or unknown:
+        said = [f"has no column {list_quoted(missing)}"] if missing else []
+        said += [f"has {list_quoted(unknown)}, which the model does not know"] if unknown else []
+        raise ValueError(
+            f"{path} {' and '.join(said)}; give the columns that it was trained on: "
+            f"{list_quoted(names)}"
+        )
+    _check_cells(path, table)
+    columns = {}
+    for name in names:
+        if name in parents:
+            column, _, value = parents[name]
+            columns[name] = (table[column].astype(str) == value).to_numpy(dtype=np.float64)
+        else:
+            columns[name] = _read_numbers(path, table[name], name)
+    return pd.DataFrame(columns)
 
 
 def read_arrays(
@@ -203,7 +233,7 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
     numbers = column
     if not is_numeric_dtype(column.dtype):
         numbers = pd.to_numeric(column.astype(object), errors="coerce")
-    values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    values: NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         first = column.iloc[wrong[:1]].tolist()[0]
