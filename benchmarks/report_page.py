@@ -11,6 +11,7 @@ import torch
 
 from equipoise.balancer import CausalBalancer
 from equipoise.data import Examples
+from equipoise.report import write_report
 
 N_LABELS, N_ENVIRONMENTS, SIDE = 10, 3, 28
 MOST_SECONDS, MOST_MEGABYTES = 60.0, 10.0
@@ -45,7 +46,7 @@ def run(quick: bool) -> None:
     print(f"fitted {n:,} pictures in {time.perf_counter() - started:.1f} s (not counted)")
     with tempfile.TemporaryDirectory() as folder:
         wall, processor = time.perf_counter(), time.process_time()
-        page = balancer.report(Path(folder) / "report.html")
+        page = write_report(Path(folder) / "report.html", balancer)
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
         megabytes = page.stat().st_size / 1e6
     print(f"report: {wall:.1f} s ({processor:.1f} s of processor time), {megabytes:.2f} MB")

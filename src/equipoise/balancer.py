@@ -514,33 +514,12 @@ class CausalBalancer:
         print(page)
         return page
 
-    def report(
-        self,
-        path: str | Path,
-        X: Any = None,
-        y: ArrayLike | None = None,
-        environments: ArrayLike | None = None,
-        *,
-        known: Mapping[str, Any] | pd.DataFrame | None = None,
-        title: str | None = None,
-        seed: int = 0,
-    ) -> Path:
-        """Write all of it as one self-contained HTML page, with a gallery of matches.
-
-        Of the examples that were fitted, or of further ones; see `diagnose` for `known` and
-        `equipoise.report.write_report` for the rest. A loaded balancer needs the examples for
-        the gallery.
-        """
-        from equipoise.report import write_report
-
-        return write_report(path, self, X, y, environments, known=known, title=title, seed=seed)
-
     def examine(
         self, X: Any = None, y: ArrayLike | None = None, environments: ArrayLike | None = None
     ) -> Examined:
         """The fitted examples with their z, scores and matches, or the same of further ones.
 
-        What it gives may stand for X in `diagnose` and `report`: nothing is computed twice.
+        What it gives may stand for X in `diagnose` and `write_report`: nothing is computed twice.
         """
         self._check_fitted()
         if isinstance(X, Examined):

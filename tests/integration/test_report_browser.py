@@ -33,8 +33,8 @@ def pages(tmp_path_factory):
     data = train_tiny(folder / "run")
     target = open_target(folder / "run", data)
     write_report(folder / "run.html", target.balancer, target.examples, run=target.run)
-    fit_table().report(folder / "table.html", title=HOSTILE)
-    fit_pictures().report(folder / "pictures.html")
+    write_report(folder / "table.html", fit_table(), title=HOSTILE)
+    write_report(folder / "pictures.html", fit_pictures())
     return {kind: folder / f"{kind}.html" for kind in KINDS}
 
 

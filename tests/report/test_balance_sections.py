@@ -61,10 +61,11 @@ def test_without_a_test_there_is_no_table_of_it(table):
 
 
 def test_the_test_is_shown_with_its_p_values():
-    table = pd.DataFrame({"p_value": [1e-9, 0.21, NAN], "covariate": ["a<b", "c", "d"]})
+    names = {"covariate": ["a<b", "c", "d"], "found": [True, False, False]}
+    table = pd.DataFrame({"p_value": [1e-9, 0.21, NAN], **names})
     drawn = make_varying(make_diagnostics(varying=table)).render()
     assert re.findall(r'class="number">([^<]*)<', drawn) == ["p value", "&lt; 0.001", "0.21", "–"]
-    assert "<td>a&lt;b</td>" in drawn
+    assert "<td>a&lt;b</td><td>yes</td>" in drawn
 
 
 def make_worst(**kinds):

@@ -19,13 +19,13 @@ SECTIONS = [
 
 @pytest.fixture(scope="module")
 def table_page(tmp_path_factory):
-    path = fit_table().report(tmp_path_factory.mktemp("page") / "table.html")
+    path = write_report(tmp_path_factory.mktemp("page") / "table.html", fit_table())
     return path.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def picture_page(tmp_path_factory):
-    path = fit_pictures().report(tmp_path_factory.mktemp("page") / "pictures.html")
+    path = write_report(tmp_path_factory.mktemp("page") / "pictures.html", fit_pictures())
     return path.read_text(encoding="utf-8")
 
 
@@ -44,7 +44,7 @@ def test_what_is_not_known_is_said_in_words_or_by_a_dash(tmp_path):
     balancer = CausalBalancer(max_steps=30, n_nearest=5, common_support=0.2, random_state=0)
     balancer.fit(*make_table())
     assert balancer.matches_.matched.sum() < 80
-    page = balancer.report(tmp_path / "trimmed.html").read_text(encoding="utf-8")
+    page = write_report(tmp_path / "trimmed.html", balancer).read_text(encoding="utf-8")
     assert "Recommendation: <b>not known</b>" in page
     assert "Left out: " in page
     assert not re.search(r"\bnan\b", page, flags=re.IGNORECASE)
@@ -90,7 +90,7 @@ def test_an_automatic_choice_of_latent_size_is_shown_with_its_reason(tmp_path, t
     balancer.save(saved)
     choice = balancer.latent_choice_
     for one in (balancer, CausalBalancer.load(saved)):
-        page = one.report(tmp_path / "page.html").read_text(encoding="utf-8")
+        page = write_report(tmp_path / "page.html", one).read_text(encoding="utf-8")
         section = page.split("How its size was chosen")[1].split("</table>")[0]
         assert escape(choice.sentence) in section
         rows = section.count("<tr>") - 1  # one is the head
@@ -115,7 +115,7 @@ def test_a_known_covariate_has_its_table(picture_page):
 
 
 def test_the_same_seed_writes_the_same_bytes(tmp_path):
-    pages = [fit_table().report(tmp_path / f"{i}.html").read_bytes() for i in range(2)]
+    pages = [write_report(tmp_path / f"{i}.html", fit_table()).read_bytes() for i in range(2)]
     other = write_report(
         tmp_path / "other.html", fit_table(), diagnostics=fit_table().diagnose(), seed=4
     )
@@ -125,10 +125,10 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path):
 def test_a_loaded_balancer_reports_without_examples_or_with_them(tmp_path):
     fit_table().save(tmp_path / "balancer.safetensors")
     loaded = CausalBalancer.load(tmp_path / "balancer.safetensors")
-    without = loaded.report(tmp_path / "without.html").read_text()
+    without = write_report(tmp_path / "without.html", loaded).read_text()
     assert 'id="gallery"' not in without
     assert 'id="balance"' in without
-    given = loaded.report(tmp_path / "with.html", *make_table()).read_text()
+    given = write_report(tmp_path / "with.html", loaded, *make_table()).read_text()
     assert 'id="gallery"' in given
     assert HOSTILE not in given
 
@@ -153,7 +153,7 @@ def test_no_sentence_of_the_page_is_long(table_page, picture_page):
 
 def test_further_examples_are_matched_among_themselves(tmp_path):
     features, labels, places = make_table(80)
-    page = fit_table().report(tmp_path / "x.html", features, labels, places).read_text()
+    page = write_report(tmp_path / "x.html", fit_table(), features, labels, places).read_text()
     assert "80 examples" in page
     shown = {int(i) for i in re.findall(r'"i":(\d+)', page)}
     assert shown
@@ -161,7 +161,7 @@ def test_further_examples_are_matched_among_themselves(tmp_path):
 
 
 def test_broken_names_of_files_can_be_written(tmp_path):
-    page = fit_table().report(tmp_path / "x.html", title="half \udc80 a character")
+    page = write_report(tmp_path / "x.html", fit_table(), title="half \udc80 a character")
     assert "half &#56448; a character" in page.read_text(encoding="utf-8")
 
 
@@ -169,9 +169,9 @@ def test_what_cannot_be_reported_is_said_plainly(tmp_path):
     with pytest.raises(ValueError, match="nothing to report on"):
         write_report(tmp_path / "x.html")
     with pytest.raises(ValueError, match="is a directory; name a file"):
-        fit_table().report(tmp_path)
+        write_report(tmp_path, fit_table())
     with pytest.raises(ValueError, match="has not been fitted"):
-        CausalBalancer().report(tmp_path / "x.html")
+        write_report(tmp_path / "x.html", CausalBalancer())
     with pytest.raises(ValueError, match="2 names, but an example has 4 features"):
         write_report(tmp_path / "x.html", fit_table(), feature_names=["a", "b"])
     assert not (tmp_path / "x.html").exists()
@@ -196,7 +196,7 @@ class Labelled(EnvironmentDataset):
 
 def test_many_labels_and_large_pictures_stay_a_small_page(tmp_path):
     balancer = CausalBalancer(max_steps=3, n_nearest=3, hidden=(8,), latent_dim=2)
-    page = balancer.fit(Labelled()).report(tmp_path / "x.html")
+    page = write_report(tmp_path / "x.html", balancer.fit(Labelled()))
     assert page.stat().st_size < 4_000_000
     text = page.read_text()
     assert "The 12 nearest of the 29 labels are shown." in text

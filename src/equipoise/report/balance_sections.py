@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from equipoise.balance import POOLED
@@ -154,7 +155,7 @@ def make_varying(diagnostics: BalanceDiagnostics) -> Section | None:
 
 
 def _write_cell(name: str, value: Any) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if not isinstance(value, float):
         return "–" if value is None else str(value)
