@@ -84,3 +84,14 @@ def test_the_shortfall_is_what_the_choice_lacks_to_the_best_checkpoint():
         ("either", "balanced"): 0.0,
         ("either", "train-domain"): 52.0,
     }
+
+
+def test_a_fall_within_the_error_over_seeds_is_none():
+    def curve(spread):
+        return Row(("balanced",), tuple(Cell(mean, spread, 3) for mean in (60.0, 72.0, 71.0)))
+
+    columns = ("1", "4", "9")
+    assert "then falls a little" in tell_matches(curve(0.3), columns)
+    noisy = tell_matches(curve(1.2), columns)
+    assert "does not fall at large a" in noisy
+    assert "standard error of the difference 1.0" in noisy

@@ -5,25 +5,29 @@ from __future__ import annotations
 import csv
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from equipoise.benchmark import load_run
 from equipoise.cli import app
 from equipoise.cli.reproduce import ExhibitName
-from equipoise.data import get_dataset
+from equipoise.data import Examples, get_dataset, save_dataset
 from equipoise.exhibits import (
     EXHIBITS,
     ExhibitRequest,
     reproduce_figure4a,
     reproduce_figure4b,
     reproduce_figure4c,
+    reproduce_rivals,
     reproduce_table1,
     reproduce_table2,
     reproduce_table4,
     reproduce_validation,
 )
 from equipoise.exhibits.curves import measure_accuracy
+from equipoise.exhibits.rivals import METHODS, OURS, measure_groups
+from equipoise.exhibits.tables import ALGORITHMS
 
 SETTINGS = {
     "steps": 2,
@@ -191,3 +195,48 @@ def test_every_exhibit_has_a_command():
 def test_an_unknown_profile_is_refused(tmp_path):
     with pytest.raises(ValueError, match="Did you mean 'quick'"):
         ExhibitRequest(output=tmp_path, profile="quik")
+
+
+def test_rivals_are_measured_on_every_group_of_the_test_environment(request_of):
+    request = request_of(seeds=2)
+    chosen = [method for method in METHODS if method.name in ("ERM", OURS, "DFR", "JTT")]
+    made = reproduce_rivals(request, datasets=("ColoredMNIST",), methods=chosen)
+    records = read_records(request, "rivals")
+    assert len(records) == 4 * 2
+    for record in records:
+        assert record["worst_group_accuracy"] <= record["average_accuracy"]
+        assert record["seconds"] > 0
+    assert [row.labels[1] for row in made.tables[0].rows] == [method.name for method in chosen]
+    assert made.tables[0].columns == ("average", "worst group", "CPU-seconds")
+    assert "highest worst-group accuracy" in made.sentences[0]
+    run = next(path for path in request.runs.iterdir() if "-DFR-" in path.name)
+    data = get_dataset("ColoredMNIST")
+    trained = load_run(run, selection="test-domain")
+    last = json.loads((run / "records.jsonl").read_text().splitlines()[-1])
+    assert measure_groups(trained, data)[0] == pytest.approx(last["ood_accuracy"])
+
+
+def test_table2_on_features_leaves_out_every_domain_with_the_papers_numbers_beside(
+    request_of, tmp_path
+):
+    rng = np.random.default_rng(0)
+    labels, sites = rng.integers(3, size=480), np.arange(480) % 4
+    names = np.array(["art_painting", "cartoon", "photo", "sketch"])
+    x = rng.normal(size=(480, 5)) + labels[:, None]
+    save_dataset(Examples(x, labels, names[sites]), tmp_path / "features")
+    request = request_of(features=tmp_path / "features")
+    made = reproduce_table2(request)
+    (table,) = made.tables
+    assert table.title == "Table 2, PACS, frozen features"
+    assert table.columns == ("art_painting", "cartoon", "photo", "sketch", "average")
+    assert {row.labels[1] for row in table.rows} == {*ALGORITHMS}
+    first = next(r for r in table.rows if r.labels == ("train-domain", "ERM", "random"))
+    assert first.cells[0].paper == 84.7
+    assert any("Frozen features" in sentence for sentence in made.sentences)
+    assert len(read_records(request, "table2-features")) == 5 * 2 * 4 * 2
+
+
+def test_features_are_for_table2_only():
+    result = CliRunner().invoke(app, ["reproduce", "table1", "--features", "x"])
+    assert result.exit_code == 2
+    assert "--features is for table2 only" in result.output

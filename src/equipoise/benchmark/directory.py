@@ -164,7 +164,7 @@ class RunDescription:
 
 
 class RunDirectory:
-    """settings.json, records.jsonl, checkpoints/, best/ and at the end result.json.
+    """settings.json, records.jsonl, checkpoints/, best/, at the end result.json and times.json.
 
     Everything but the records is written whole. A checkpoint's state holds all records up to
     it, so that `records.jsonl` can be made right again whatever was cut off.
@@ -175,6 +175,7 @@ class RunDirectory:
         self.settings = self.path / "settings.json"
         self.records = self.path / "records.jsonl"
         self.result = self.path / "result.json"
+        self.times = self.path / "times.json"
         self.checkpoints = Checkpoints(self.path / "checkpoints")
 
     def best(self, selection: str) -> Path:
@@ -328,6 +329,17 @@ class RunDirectory:
                 file.write(_line(training.records[-1]))
                 file.flush()
                 os.fsync(file.fileno())
+
+    def write_times(self, preparation: float, training: float) -> None:
+        """Write CPU-seconds to `times.json`: of the balancer and what else precedes, and of steps.
+
+        What an interrupted call spent is not in it.
+        """
+        write_json(self.times, {"preparation": preparation, "training": training})
+
+    def load_times(self) -> dict[str, float]:
+        """CPU-seconds of preparation and training; empty where they were not measured."""
+        return dict(json.loads(self.times.read_text())) if self.times.is_file() else {}
 
     def finish(self, result: RunResult) -> None:
         """Write `result.json`: the run is complete."""

@@ -168,14 +168,17 @@ class _Job:
     def run_and_write(self) -> RunResult:
         """Train, keep what must not be lost, and end with `result.json`."""
         with self.directory.locked(wait=self.wait):
+            started = time.process_time()
             prepared = self._prepare()
             if isinstance(prepared, RunResult):
                 return prepared
             self.directory.restore_records(prepared.records)
+            ready = time.process_time()
             try:
                 self._train(prepared)
             except Diverged as error:
                 raise Diverged(f"{error}. {self._tell_what_is_kept()}") from error
+            self.directory.write_times(ready - started, time.process_time() - ready)
             self.directory.finish(prepared.result())
             return prepared.result()
 

@@ -25,6 +25,7 @@ class ExhibitName(StrEnum):
     figure4c = "figure4c"
     figure5 = "figure5"
     validation = "validation"
+    rivals = "rivals"
 
 
 class Profile(StrEnum):
@@ -35,7 +36,7 @@ class Profile(StrEnum):
 @plain_errors
 def reproduce(
     exhibit: Annotated[
-        ExhibitName, typer.Argument(help="A table or figure of the paper, or our validation.")
+        ExhibitName, typer.Argument(help="A table or figure of the paper, or one of ours.")
     ],
     profile: Annotated[
         Profile, typer.Option(help="quick: small CNN, minutes a run; paper: as published.")
@@ -50,6 +51,9 @@ def reproduce(
     workers: Annotated[
         int, typer.Option(min=0, help="Runs at the same time; 0 trains in this process.")
     ] = 1,
+    features: Annotated[
+        Path | None, typer.Option(help="table2 on frozen features, from `equipoise data features`.")
+    ] = None,
     choices: Choices = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
@@ -60,6 +64,8 @@ def reproduce(
     from equipoise.benchmark import parse_choices
     from equipoise.exhibits import EXHIBITS, ExhibitRequest
 
+    if features is not None and exhibit is not ExhibitName.table2:
+        raise ValueError(f"--features is for table2 only, got {exhibit.value}")
     given = {name: value for name, value in parse_choices(choices or []).items() if value != {}}
     request = ExhibitRequest(
         output=output,
@@ -68,6 +74,7 @@ def reproduce(
         seeds=seeds,
         workers=workers,
         data_dir=data_dir,
+        features=features,
         device=device,
         settings=given,
         verbose=not quiet,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from equipoise.exhibits.curves import reproduce_figure4a, reproduce_figure4b, reproduce_figure4c
 from equipoise.exhibits.pictures import reproduce_figure3, reproduce_figure5
 from equipoise.exhibits.request import Exhibit, ExhibitRequest
+from equipoise.exhibits.rivals import reproduce_rivals
 from equipoise.exhibits.tables import reproduce_table1, reproduce_table2, reproduce_table4
 from equipoise.exhibits.validation import reproduce_validation
 
@@ -23,6 +24,7 @@ EXHIBITS: dict[str, Callable[[ExhibitRequest], Exhibit]] = {
     "figure4c": reproduce_figure4c,
     "figure5": reproduce_figure5,
     "validation": reproduce_validation,
+    "rivals": reproduce_rivals,
 }
 """By the name that `equipoise reproduce` takes."""
 
@@ -35,6 +37,7 @@ __all__ = [
     "reproduce_figure4b",
     "reproduce_figure4c",
     "reproduce_figure5",
+    "reproduce_rivals",
     "reproduce_table1",
     "reproduce_table2",
     "reproduce_table4",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from equipoise.benchmark import ResultTable, Row, TrainedRun, load_run, select_runs
+from equipoise.benchmark import Cell, ResultTable, Row, TrainedRun, load_run, select_runs
 from equipoise.data import EnvironmentDataset, get_dataset, split_environments
 from equipoise.exhibits.request import (
     CEILING,
@@ -116,14 +117,18 @@ def _vary(
 
 def tell_degree(row: Row, columns: Sequence[str]) -> str:
     """Whether more balancing means more accuracy, as the paper finds."""
-    means = [cell.mean for cell in row.cells if cell is not None]
+    cells = [cell for cell in row.cells if cell is not None]
     falls = [
-        f"from {means[i]:.1f} at β = {columns[i]} to {means[i + 1]:.1f} at β = {columns[i + 1]}"
-        for i in range(len(means) - 1)
-        if means[i + 1] < means[i] - NOISE
+        f"from {cells[i].mean:.1f} at β = {columns[i]} to {cells[i + 1].mean:.1f} at "
+        f"β = {columns[i + 1]}"
+        for i in range(len(cells) - 1)
+        if _exceeds_noise(cells[i + 1], cells[i])
     ]
-    ends = f"from {means[0]:.1f} at β = {columns[0]} to {means[-1]:.1f} at β = {columns[-1]}"
-    if means[-1] <= means[0] + NOISE:
+    ends = (
+        f"from {cells[0].mean:.1f} at β = {columns[0]} to {cells[-1].mean:.1f} at "
+        f"β = {columns[-1]}{_tell_error(cells[0], cells[-1])}"
+    )
+    if not _exceeds_noise(cells[0], cells[-1]):
         return f"Not confirmed that balancing helps: accuracy goes {ends}."
     if falls:
         return f"Confirmed in the main: accuracy rises {ends}, but falls {', '.join(falls)}."
@@ -132,18 +137,35 @@ def tell_degree(row: Row, columns: Sequence[str]) -> str:
 
 def tell_matches(row: Row, columns: Sequence[str]) -> str:
     """Whether accuracy rises with a, then stays or falls a little, as the paper finds."""
-    means = [cell.mean for cell in row.cells if cell is not None]
-    best = max(range(len(means)), key=means.__getitem__)
-    rise, fall = means[best] - means[0], means[best] - means[-1]
+    cells = [cell for cell in row.cells if cell is not None]
+    first, last = cells[0], cells[-1]
+    place = max(range(len(cells)), key=lambda i: cells[i].mean)
+    best = cells[place]
     seen = (
-        f"accuracy is {means[0]:.1f} at a = {columns[0]}, highest with {means[best]:.1f} at "
-        f"a = {columns[best]}, and {means[-1]:.1f} at a = {columns[-1]}"
+        f"accuracy is {first.mean:.1f} at a = {columns[0]}, highest with {best.mean:.1f} at "
+        f"a = {columns[place]}, and {last.mean:.1f} at a = {columns[-1]}"
+        f"{_tell_error(best, last)}"
     )
-    if rise <= NOISE:
+    if not _exceeds_noise(first, best):
         return f"Not confirmed that more matches help: {seen}."
-    if fall <= NOISE:
+    if not _exceeds_noise(last, best):
         return f"Confirmed that accuracy first rises with a; it does not fall at large a: {seen}."
     return f"Confirmed: accuracy first rises with a and then falls a little: {seen}."
+
+
+def _standard_error(one: Cell, other: Cell) -> float:
+    """Of the difference of two means over seeds."""
+    return math.sqrt(sum((cell.spread or 0.0) ** 2 / cell.n for cell in (one, other)))
+
+
+def _exceeds_noise(lower: Cell, higher: Cell) -> bool:
+    """Whether the higher mean is higher by more than two standard errors."""
+    return higher.mean - lower.mean > max(NOISE, 2 * _standard_error(lower, higher))
+
+
+def _tell_error(one: Cell, other: Cell) -> str:
+    error = _standard_error(one, other)
+    return f" (standard error of the difference {error:.1f})" if error else ""
 
 
 TRAINING = (0.1, 0.2)

@@ -72,6 +72,7 @@ class ExhibitRequest:
     profile : "quick", or "paper" for the published protocol and the paper's own settings
     seeds : how many, from 0
     workers : runs at the same time; 0 trains in this process
+    features : of Table 2 alone: a saved dataset of frozen features
     settings : further settings of every run, for example ``{"steps": 100}``
     """
 
@@ -81,6 +82,7 @@ class ExhibitRequest:
     seeds: int = 3
     workers: int = 1
     data_dir: Path | None = None
+    features: Path | None = None
     device: str = "cpu"
     settings: Mapping[str, Any] = field(default_factory=dict)
     verbose: bool = True
