@@ -99,9 +99,9 @@ def test_the_verdict_follows_the_numbers():
     holds, words = describe(make_records((0.9, 0.9, 0.91, 0.9), (0.9, 0.4, 0.5, 0.9), scores))
     assert holds
     assert "Counting pairs does not suffice" in words
-    assert "the controls have 0.92 of the truth" in words
-    assert "0.42 (0.40) of a twin" in words
-    assert "0.31 off" in words
+    assert "The controls have R² 0.92 with the truth" in words
+    assert "With a twin they have 0.42 (0.40)" in words
+    assert "off by 0.31" in words
     for bad in (
         make_records((0.8, 0.5, 0.9, 0.9), (0.8, 0.4, 0.5, 0.9), scores),  # Z not recovered
         make_records((0.9, 0.5, 0.9, 0.9), (0.9, 0.4, 0.5, 0.9), (0.2, 0.2, 0.2, 0.3)),  # score

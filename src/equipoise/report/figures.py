@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -84,33 +84,15 @@ def plot_pairs(
         f"{row}: {write(a)} {names[0]}, {write(b)} {names[1]}"
         for row, a, b in zip(rows, before, after, strict=True)
     ]
-    above, below = ([place + side * shift for place in places] for side in (-1, 1))
-    e_before, e_after = (None, None) if errors is None else errors
     marks: list[Mark] = [] if errors is not None else [Ways(before, after, places)]
     if threshold is not None:
-        name = f"{threshold:g}, small enough"
-        marks.append(Level(threshold, upwards=True, name=name))
-    marks += [
-        Points(
-            "before",
-            before,
-            above,
-            names[0],
-            ring=True,
-            x_error=e_before,
-            told=told,
-            labels=[write(value) for value in before] if errors else (),
-        ),
-        Points(
-            "after",
-            after,
-            below,
-            names[1],
-            x_error=e_after,
-            told=told,
-            labels=[write(value) for value in after] if errors else (),
-        ),
-    ]
+        marks.append(Level(threshold, upwards=True, name=f"{threshold:g}, small enough"))
+    for i, values in enumerate((before, after)):
+        y = [place + (2 * i - 1) * shift for place in places]
+        error = None if errors is None else errors[i]
+        labels = [] if errors is None else [write(value) for value in values]
+        style: dict[str, Any] = {"ring": i == 0, "x_error": error, "told": told, "labels": labels}
+        marks.append(Points(("before", "after")[i], values, y, names[i], **style))
     return Panel(
         title,
         tuple(marks),

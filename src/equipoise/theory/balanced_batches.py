@@ -307,11 +307,11 @@ def describe_balance(records: list[Record], functions: pd.DataFrame) -> tuple[bo
     kept = coarser["I(Y;Z) in batches"].min() / functions["I(Y;Z) before"].iloc[0]
     holds = bool(together > LEAST_P and full < 1e-9 and left < 0.05 < kept)
     words = (
-        f"With exact matches the labels of batches follow Theorem 3.7 within sampling error for "
-        f"every m and a (p = {together:.2f} of all {len(tested)} together; at a = m − 1 "
-        f"the largest gap is {full:.0g}). Learned scores leave {share:.0%} of the gap of "
-        f"random batches. Functions finer than s(Z) leave at most {left:.1%} of I(Y;Z) in batches, "
-        f"coarser ones at least {kept:.0%}, as Theorem 3.6 says."
+        f"With exact matches, label shares in batches follow Theorem 3.7 within sampling error for "
+        f"every m and a: p = {together:.2f} over all {len(tested)} cases. At a = m − 1 the largest "
+        f"gap is {full:.0g}. Learned scores leave {share:.0%} of the gap of random batches. "
+        f"Functions finer than s(Z) leave at most {left:.1%} of I(Y;Z) in batches; coarser ones "
+        f"leave at least {kept:.0%}, as Theorem 3.6 says."
     )
     return holds, words if holds else NOT_AS_PROMISED + words
 

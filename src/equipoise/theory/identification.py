@@ -332,13 +332,14 @@ def describe_recovery(z: pd.DataFrame, scores: pd.DataFrame) -> tuple[bool, str]
     largest = float(scores.loc[scores["role"] == "enough", "TV"].max())
     holds = least >= RECOVERED and largest <= SCORED and best_control < least_worst - CLEARLY
     words = (
-        f"With enough environments for every label the model recovers Z up to an affine map: "
-        f"R² {least:.3f} or more, {least_worst:.3f} in the worst direction, and the score within "
-        f"a total variation of {largest:.3f}. Where the condition fails the data allow another Z, "
-        f"and no fit can be right about both: the controls have {_show_range(z['R²'][control])} of "
-        f"the truth ({_show_range(z['worst direction'][control])} in the worst direction), by the "
-        f"smoothness of networks, and {_show_range(z['twin'][control])} "
-        f"({_show_range(z['twin, worst'][control])}) of a twin that explains the same data."
+        f"With enough environments for every label, the model recovers Z up to an affine map: R² "
+        f"is at least {least:.3f}, and {least_worst:.3f} in the worst direction. The score is "
+        f"within a total variation of {largest:.3f}. Where the condition fails, the data allow another "
+        f"Z, a twin, and no fit can agree with both. The controls have R² "
+        f"{_show_range(z['R²'][control])} with the truth "
+        f"({_show_range(z['worst direction'][control])} in the worst direction), "
+        f"owing to the smoothness of networks. With a twin they have "
+        f"{_show_range(z['twin'][control])} ({_show_range(z['twin, worst'][control])})."
     )
     words += _describe_pairs(z, worst) + _describe_alignment(z, scores)
     return holds, words if holds else NOT_AS_PROMISED + words
@@ -352,10 +353,10 @@ def _describe_pairs(z: pd.DataFrame, worst: pd.Series) -> str:
     if float(z["twin by truth"][pairs].min()) >= RECOVERED:
         return " Where only pairs are counted, no twin was found."
     return (
-        f" Counting pairs does not suffice: condition (3) holds, and still the data allow a twin. "
-        f"The fit has {_show_range(z['R²'][pairs])} of the truth "
-        f"({_show_range(z['worst direction'][pairs])}) and {_show_range(z['twin'][pairs])} of the "
-        f"twin ({_show_range(z['twin, worst'][pairs])})."
+        f" Counting pairs does not suffice: condition (3) holds, yet the data allow a twin. The "
+        f"fit has R² {_show_range(z['R²'][pairs])} with the truth "
+        f"({_show_range(z['worst direction'][pairs])} in the worst direction) and "
+        f"{_show_range(z['twin'][pairs])} with the twin ({_show_range(z['twin, worst'][pairs])})."
     )
 
 
@@ -366,11 +367,10 @@ def _describe_alignment(z: pd.DataFrame, scores: pd.DataFrame) -> str:
         return ""
     r2 = z.loc[z["role"] == "unaligned", "R²"]
     return (
-        f" Nor do environments align the labels with each other: with a network for each, "
-        f"Z is recovered within labels (R² {_show_range(r2)}) but the score is "
-        f"{_show_range(scores['TV'][apart])} off, as a twin's is "
-        f"({_show_range(scores['TV of a twin'][apart])}). What aligns them is the network they "
-        "share."
+        f" Environments do not align the labels with each other. With a network for each label, Z "
+        f"is recovered within labels (R² {_show_range(r2)}), but the score is off by "
+        f"{_show_range(scores['TV'][apart])}, as a twin's is "
+        f"({_show_range(scores['TV of a twin'][apart])}). A shared network aligns them."
     )
 
 
