@@ -334,8 +334,8 @@ def describe_recovery(z: pd.DataFrame, scores: pd.DataFrame) -> tuple[bool, str]
     words = (
         f"With enough environments for every label, the model recovers Z up to an affine map: R² "
         f"is at least {least:.3f}, and {least_worst:.3f} in the worst direction. The score is "
-        f"within a total variation of {largest:.3f}. Where the condition fails, the data allow another "
-        f"Z, a twin, and no fit can agree with both. The controls have R² "
+        f"within a total variation of {largest:.3f}. Where the condition fails, the data "
+        f"allow another Z, a twin, and no fit can agree with both. The controls have R² "
         f"{_show_range(z['R²'][control])} with the truth "
         f"({_show_range(z['worst direction'][control])} in the worst direction), "
         f"owing to the smoothness of networks. With a twin they have "
