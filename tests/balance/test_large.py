@@ -1,14 +1,22 @@
-"""Lazy matches answer as a table does."""
+"""Matches on demand and in a file answer as a table does; what fits decides the form."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.balance import large
-from equipoise.balance.large import LazyMatches
+from equipoise.balance import (
+    LazyMatches,
+    Matches,
+    balanced_frequencies,
+    find_matches,
+    keep_near_ties,
+    large,
+)
 from equipoise.balance.match import match_scores
 from tests.balance.match_reference import KINDS, METRICS, make_scores
 
@@ -109,3 +117,99 @@ def test_what_does_not_exist_cannot_be_looked_up(anchor, label):
     scores, labels, environments = make_problem(0, "flat", 400, 5)
     with pytest.raises(ValueError, match=r"0…399 and labels in 0…4"):
         LazyMatches(scores, labels, environments).lookup(np.array([anchor]), np.array([[label]]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from(KINDS),
+    metric=st.sampled_from(METRICS),
+    n=st.integers(3, 120),
+    m=st.integers(2, 6),
+    tolerance=st.sampled_from([None, 0.0, 0.1, 1.0]),
+    common_support=st.sampled_from([False, True, 0.05]),
+)
+def test_matches_are_the_same_in_whatever_form(seed, kind, metric, n, m, tolerance, common_support):
+    """As a table, on demand, and in the order of a generator that breaks ties at random."""
+    scores, labels, environments = make_problem(seed, kind, n, m)
+    settings_ = {
+        "metric": metric,
+        "n_nearest": 5,
+        "tolerance": tolerance,
+        "common_support": common_support,
+    }
+    table, lazy = (
+        find_matches(
+            scores,
+            labels,
+            environments,
+            memory=memory,
+            generator=np.random.default_rng(seed),
+            **settings_,
+        )
+        for memory in (1 << 30, 1)
+    )
+    assert isinstance(table, Matches)
+    assert isinstance(lazy, LazyMatches)
+    again = lazy.take(np.arange(n))
+    np.testing.assert_array_equal(again.indices, table.indices)
+    np.testing.assert_array_equal(again.distances, table.distances)
+    np.testing.assert_array_equal(lazy.matched, table.matched)
+    np.testing.assert_array_equal(lazy.has_match(np.arange(n)), table.has_match(np.arange(n)))
+
+
+def test_the_tolerance_of_the_search_is_that_of_near_ties():
+    scores, labels, environments = make_problem(3, "peaked", 400, 5)
+    for metric in METRICS:
+        whole = match_scores(scores, labels, environments, metric=metric, n_nearest=10)
+        for options in ({}, {"engine": "blocked"}, {"memory": 30 << 20}):
+            found = match_scores(
+                scores, labels, environments, metric=metric, n_nearest=10, tolerance=0.2, **options
+            )
+            expected = keep_near_ties(whole, 0.2)
+            np.testing.assert_array_equal(found.indices, expected.indices)
+            np.testing.assert_array_equal(found.distances, expected.distances)
+
+
+@pytest.mark.parametrize("option", [{"reuse_max": 2}, {"caliper": "0.5sd"}])
+def test_what_needs_all_matches_at_once_is_kept_in_a_file(option):
+    scores, labels, environments = make_problem(4, "flat", 300, 4)
+    in_memory = find_matches(scores, labels, environments, n_nearest=3, **option)
+    in_a_file = find_matches(scores, labels, environments, n_nearest=3, memory=1, **option)
+    assert isinstance(in_a_file.indices, np.memmap)
+    np.testing.assert_array_equal(in_a_file.indices, in_memory.indices)
+    np.testing.assert_array_equal(in_a_file.distances, in_memory.distances)
+
+
+def test_a_table_that_fits_nowhere_is_refused(monkeypatch):
+    scores, labels, environments = make_problem(4, "flat", 300, 4)
+    monkeypatch.setattr(large.shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000))
+    with pytest.raises(ValueError, match="leave out reuse_max"):
+        find_matches(scores, labels, environments, n_nearest=3, memory=1, reuse_max=2)
+
+
+def test_many_labels_are_matched_on_demand_even_where_the_table_fits(monkeypatch):
+    scores, labels, environments = make_problem(4, "flat", 300, 4)
+    monkeypatch.setattr(large, "MOST_MEASURED", 1_000)
+    assert isinstance(find_matches(scores, labels, environments), LazyMatches)
+
+
+@pytest.mark.parametrize("n_matches", [None, 2])
+def test_weights_of_matches_on_demand_are_those_of_the_table(n_matches):
+    """Exactly where all labels are asked, and on average where some stand for all."""
+    scores, labels, environments = make_problem(5, "flat", 2_000, 4)
+    table, lazy = (
+        find_matches(scores, labels, environments, n_nearest=3, memory=memory)
+        for memory in (1 << 30, 1)
+    )
+    expected = balanced_frequencies(table, n_matches)
+    np.testing.assert_allclose(balanced_frequencies(lazy, n_matches), expected)
+    scores, labels, environments = make_problem(5, "flat", 4_000, 12)
+    table, lazy = (
+        find_matches(scores, labels, environments, n_nearest=3, memory=memory)
+        for memory in (1 << 30, 1)
+    )
+    expected, found = balanced_frequencies(table, n_matches), balanced_frequencies(lazy, n_matches)
+    assert found.sum() == pytest.approx(expected.sum())
+    assert np.corrcoef(found, expected)[0, 1] > 0.8
+    assert abs((found - expected).mean()) < 1e-9

@@ -2,7 +2,7 @@
 
 from equipoise.balance.groups import POOLED, Groups
 from equipoise.balance.infer import infer_environments
-from equipoise.balance.large import LazyMatches
+from equipoise.balance.large import LazyMatches, find_matches
 from equipoise.balance.match import match_covariate, match_scores
 from equipoise.balance.matches import Matches, MatchSource, keep_closest, keep_near_ties
 from equipoise.balance.propensity import Propensity, fit_propensity
@@ -30,6 +30,7 @@ __all__ = [
     "common_support",
     "effective_sample_size",
     "entropy_weights",
+    "find_matches",
     "fit_propensity",
     "infer_environments",
     "keep_closest",

@@ -1,7 +1,9 @@
-"""Matches made when a batch asks for them: the table of a large dataset is never built."""
+"""Matches of large datasets: a table where it fits, else made on demand or kept in a file."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +16,92 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from equipoise.balance.distances import FloatArray, IntArray, Scores, ScoresOfRows, get_metric
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.kernels import Factors, prepare
-from equipoise.balance.matches import BoolArray
-from equipoise.balance.scores import check_codes, check_labels, open_scores, refine
+from equipoise.balance.match import match_scores
+from equipoise.balance.matches import BoolArray, Matches, check_tolerance
+from equipoise.balance.scores import (
+    check_codes,
+    check_labels,
+    check_support,
+    find_support,
+    open_scores,
+    refine,
+)
 from equipoise.balance.strata import Distinct, Stratum
+from equipoise.checks import check_count, measure_free_memory
 from equipoise.progress import track
 
 DEFAULT_MEMORY = 2 << 30
+#: The share of the free memory that a table of matches may take.
+MEMORY_SHARE = 0.25
+#: Labels of pairs that may have to be measured for a table: about two minutes of one core.
+MOST_MEASURED = 10**10
 _ENTRIES_AT_ONCE = 1 << 18
 _TASKS_AT_ONCE = 16  # batches of strata between two steps of the progress bar
+
+
+def find_matches(
+    log_scores: Any,
+    labels: Any,
+    environments: Any = None,
+    *,
+    n_nearest: int = 1,
+    caliper: float | str | None = None,
+    reuse_max: int | None = None,
+    memory: int | None = None,
+    verbose: bool = False,
+    **settings: Any,
+) -> Matches | LazyMatches:
+    """Match as `match_scores` does, in a form that fits into memory.
+
+    A table of all matches if it fits into `memory` and can be made in minutes. Otherwise matches
+    on demand, or a table in a temporary file where an option needs to see all of them at once
+    (`reuse_max`, a caliper in standard deviations). A sampler does not see the difference.
+
+    Parameters
+    ----------
+    log_scores, labels, environments, n_nearest, caliper, reuse_max
+        As for `match_scores`.
+    memory : int, optional
+        Bytes for the table; a quarter of the free memory by default.
+    verbose : bool
+        Show progress.
+    **settings
+        Further settings of `match_scores`: metric, tolerance, common_support, exact, n_jobs,
+        generator.
+
+    Examples
+    --------
+    >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
+    >>> find_matches(scores, [0, 1, 1])
+    Matches(3 examples, 2 labels, n_nearest=1, metric='kl', 3 of 3 pairs matched)
+    >>> find_matches(scores, [0, 1, 1], memory=1)
+    LazyMatches(3 examples, 2 labels, n_nearest=1, metric='kl', 0 strata ready)
+    """
+    check_count("n_nearest", n_nearest)
+    budget = int(MEMORY_SHARE * measure_free_memory()) if memory is None else memory
+    shape = open_scores(log_scores, check=False).shape
+    codes = check_labels(labels, *shape)
+    width = min(n_nearest, int(np.bincount(codes).max()))
+    table = shape[0] * shape[1] * width * 16
+    settings = {**settings, "n_nearest": width, "caliper": caliper}
+    at_once = reuse_max is not None or isinstance(caliper, str)
+    quick = at_once or shape[0] * shape[1] ** 2 * width <= MOST_MEASURED
+    if table <= budget and quick:
+        return match_scores(log_scores, codes, environments, reuse_max=reuse_max, **settings)
+    if not at_once:
+        return LazyMatches(
+            log_scores, codes, environments, memory=budget // 2, verbose=verbose, **settings
+        )
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if table > 0.8 * free:
+        raise ValueError(
+            f"the table of matches takes {table / 1e9:,.1f} GB, more than the memory and the "
+            f"{free / 1e9:,.1f} GB of {tempfile.gettempdir()}: lower n_nearest, or leave out "
+            "reuse_max and a caliper in standard deviations, so that matches are made on demand"
+        )
+    return match_scores(
+        log_scores, codes, environments, reuse_max=reuse_max, on_disk=True, **settings
+    )
 
 
 class LazyMatches:
@@ -49,16 +129,22 @@ class LazyMatches:
         *,
         metric: str = "kl",
         n_nearest: int = 1,
+        tolerance: float | None = None,
         caliper: float | None = None,
+        common_support: bool | float = False,
         exact: Any = None,
         n_jobs: int = 1,
+        generator: np.random.Generator | None = None,
         engine: str = "auto",
         device: str | None = None,
         memory: int = DEFAULT_MEMORY,
         ahead: bool | None = None,
         verbose: bool = False,
     ) -> None:
-        self._search = Search(get_metric(metric), n_nearest, engine, device, only_positions=True)
+        self._search = Search(get_metric(metric), n_nearest, engine, device, True, tolerance)
+        if tolerance is not None:
+            check_tolerance(tolerance)
+        self._tolerance = tolerance
         if caliper is not None and not (isinstance(caliper, (int, float)) and caliper >= 0):
             raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")
         self._source = open_scores(log_scores, check=ahead is False)
@@ -69,9 +155,15 @@ class LazyMatches:
             where = check_codes("environments", environments, n)
         _, self._environment = np.unique(refine(where, exact), return_inverse=True)
         self._caliper, self._n_jobs, self.memory = caliper, n_jobs, memory
-        # Members of each stratum in order of index, and where each stratum begins.
+        # Members of each stratum in order of index, or at random, and where each stratum begins.
         stratum = self._environment * m + self._labels
-        self._members = np.argsort(stratum, kind="stable")
+        order = np.arange(n) if generator is None else generator.permutation(n)
+        self._supported = np.ones(n, dtype=bool)
+        least = check_support(common_support)
+        if common_support:
+            self._supported = find_support(self._source, self._labels, where, least)
+            order = order[self._supported[order]]
+        self._members = order[np.argsort(stratum[order], kind="stable")]
         n_strata = (int(self._environment.max()) + 1) * m
         self._starts = np.searchsorted(stratum[self._members], np.arange(n_strata + 1))
         self._cache: dict[int, Stratum] = {}
@@ -101,7 +193,7 @@ class LazyMatches:
 
     def lookup(self, anchors: Any, labels: Any) -> IntArray:
         """Matches of `anchors` [B] in the `labels` [B, a] asked of each: [B, a, k], −1 for none."""
-        if self._caliper is not None:
+        if self._caliper is not None or (self._tolerance is not None and self.n_nearest > 1):
             return self.lookup_with_distances(anchors, labels)[0]
         return self._find(np.asarray(anchors), np.asarray(labels))
 
@@ -119,7 +211,18 @@ class LazyMatches:
         if self._caliper is not None:
             far = distances > self._caliper
             found[far], distances[far] = -1, np.inf
+        if self._tolerance is not None:
+            far = distances > self._tolerance
+            far[:, :, 0] = False
+            found[far], distances[far] = -1, np.inf
         return found, distances
+
+    def take(self, anchors: Any) -> Matches:
+        """The table [B, m, n_nearest] of some anchors, searched now."""
+        who = np.asarray(anchors)
+        n_labels = self._source.shape[1]
+        every = np.broadcast_to(np.arange(n_labels), (len(who), n_labels))
+        return Matches(*self.lookup_with_distances(who, every), self.metric)
 
     def has_match(self, anchors: Any) -> BoolArray:
         """For which labels each of `anchors` [B] has a match: [B, m].
@@ -134,6 +237,7 @@ class LazyMatches:
         present = (np.diff(self._starts) > 0).reshape(-1, n_labels)
         result: BoolArray = present[self._environment[anchor_codes]]
         result[np.arange(len(anchor_codes)), self._labels[anchor_codes]] = False
+        result[~self._supported[anchor_codes]] = False
         return result
 
     @property
@@ -144,7 +248,7 @@ class LazyMatches:
         """
         n_labels = self._source.shape[1]
         present = (np.diff(self._starts) > 0).reshape(-1, n_labels).sum(axis=1)
-        return np.asarray(present[self._environment] > 1)
+        return np.asarray((present[self._environment] > 1) & self._supported)
 
     def _find(self, anchors: IntArray, asked: IntArray) -> IntArray:
         n, m = self._source.shape
@@ -163,7 +267,7 @@ class LazyMatches:
         result = np.full((len(who), self.n_nearest), -1, dtype=np.int64)
         anchors, row = np.unique(who, return_inverse=True)
         stratum = self._environment[who] * self._source.shape[1] + what
-        stratum[self._labels[who] == what] = -1  # own label
+        stratum[(self._labels[who] == what) | ~self._supported[who]] = -1  # own label
         order = np.argsort(stratum, kind="stable")
         cuts = np.flatnonzero(np.diff(stratum[order])) + 1
         tasks = [part for part in np.split(order, cuts) if len(part) and stratum[part[0]] >= 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from equipoise.balance.distances import FloatArray, IntArray, get_metric
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.nearest import Nearest
-from equipoise.balance.matches import Matches, MatchReport
+from equipoise.balance.matches import Matches, MatchReport, check_tolerance
 from equipoise.balance.scores import (
     check_codes,
     check_labels,
@@ -37,6 +38,7 @@ def match_scores(
     *,
     metric: str = "kl",
     n_nearest: int = 1,
+    tolerance: float | None = None,
     caliper: float | str | None = None,
     reuse_max: int | None = None,
     common_support: bool | float = False,
@@ -46,6 +48,7 @@ def match_scores(
     engine: str = "auto",
     device: str | None = None,
     memory: int | None = None,
+    on_disk: bool = False,
 ) -> Matches:
     """Match every example with its `n_nearest` of each other label, within its environment.
 
@@ -61,6 +64,7 @@ def match_scores(
     environments : integer codes [N]; None means a single environment
     metric : "l1", "l2", "linf" (on probabilities) or "kl", KL(anchor‖candidate)
     n_nearest : how many matches for each label
+    tolerance : matches farther than this are dropped, but never the nearest
     caliper : the largest distance of a match, or "0.2sd": standard deviations of the logit
     reuse_max : in how many anchors' lists a candidate may stand; the closest pairs win
     common_support : True leaves out examples outside the range of scores that all labels share;
@@ -71,6 +75,7 @@ def match_scores(
     engine : "auto", or the name of one engine
     device : a torch device for block products, such as "cuda"
     memory : bytes the search may use besides its input and its answer
+    on_disk : keep the answer in a temporary file, which vanishes with it
 
     >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     >>> match_scores(scores, [0, 1, 1]).indices[..., 0]
@@ -79,8 +84,13 @@ def match_scores(
            [ 0, -1]])
     """
     started = time.perf_counter()
-    search = Search(get_metric(metric), n_nearest, engine, device)
+    if tolerance is not None:
+        check_tolerance(tolerance)
+    # With a cap on reuse, say, the first match that is left may lie beyond the tolerance.
     limit = Caliper.parse(caliper)
+    first_is_nearest = reuse_max is None and (limit is None or not limit.in_deviations)
+    within = tolerance if first_is_nearest else None
+    search = Search(get_metric(metric), n_nearest, engine, device, tolerance=within)
     if reuse_max is not None:
         check_count("reuse_max", reuse_max)
     source = open_scores(log_scores)
@@ -97,8 +107,8 @@ def match_scores(
     places = split_by(refine(where, exact)[order], order)
     portions = Portions.within(memory, m, n_nearest, jobs, max(map(len, places)))
 
-    indices = np.full((n, m, n_nearest), -1, dtype=np.int64)
-    distances = np.full((n, m, n_nearest), np.inf)
+    indices = _make_table((n, m, n_nearest), -1, np.int64, on_disk)
+    distances = _make_table((n, m, n_nearest), np.inf, np.float64, on_disk)
     engines: Counter[str] = Counter()
     recalls: list[float] = []
     spaces = (Environment(search, source, rows, codes, portions) for rows in places if len(rows))
@@ -108,7 +118,8 @@ def match_scores(
             for start in range(0, len(space.present), step):
                 some = space.present[start : start + step]
                 found = Parallel(n_jobs=n_jobs, prefer="threads", max_nbytes=None)(
-                    delayed(_match)(space, int(label), reuse_max, limit) for label in some
+                    delayed(_match)(space, int(label), reuse_max, limit, tolerance)
+                    for label in some
                 )
                 for label, (anchors, nearest, used) in zip(some, found, strict=True):
                     absent = nearest.positions < 0
@@ -122,7 +133,11 @@ def match_scores(
 
 
 def _match(
-    space: Environment, label: int, reuse_max: int | None, caliper: Caliper | None
+    space: Environment,
+    label: int,
+    reuse_max: int | None,
+    caliper: Caliper | None,
+    tolerance: float | None,
 ) -> tuple[IntArray, Nearest, Engines]:
     """Examples of other labels and their matches of `label` within the caliper."""
     places, nearest, engines = space.match(label, reuse_max)
@@ -133,7 +148,21 @@ def _match(
             far = nearest.distances > caliper.limit
         nearest.distances[far], nearest.positions[far] = np.inf, -1
         _close_ranks(nearest)
+    if tolerance is not None:
+        beyond = nearest.distances > tolerance
+        beyond[:, 0] = False
+        nearest.distances[beyond], nearest.positions[beyond] = np.inf, -1
     return space.rows[places], nearest, engines
+
+
+def _make_table(shape: tuple[int, ...], fill: float, dtype: Any, on_disk: bool) -> NDArray[Any]:
+    """A table in memory, or in a nameless file that vanishes with it."""
+    if not on_disk:
+        return np.full(shape, fill, dtype=dtype)
+    with tempfile.TemporaryFile() as file:
+        table = np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+    table[:] = fill
+    return table
 
 
 def _close_ranks(nearest: Nearest) -> None:

@@ -10,12 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import Encoding, as_table, check_alignment
-from equipoise.balance.matches import Matches
+from equipoise.balance.matches import Matches, MatchSource
 from equipoise.balance.scores import check_codes, check_labels, check_log_scores
 
+Moment = str | tuple[str, str]
 
-def balanced_frequencies(matches: Matches, n_matches: int | None = None) -> NDArray[np.float64]:
+_TOLERANCE = 1e-10  # of balanced moments, in standard deviations
+_ANCHORS_AT_ONCE = 1 << 16
+_LABELS_ASKED = 4  # of each anchor, where matches are made on demand
+
+
+def balanced_frequencies(matches: MatchSource, n_matches: int | None = None) -> FloatArray:
     """Expected appearances [N] of every example when each is an anchor once.
 
     Anchors count 1, or 0 without any match, as batches leave them out. A label drawn with
@@ -23,9 +30,32 @@ def balanced_frequencies(matches: Matches, n_matches: int | None = None) -> NDAr
     a = m−1 the weights give the balanced distribution, so a weighted accuracy estimates accuracy
     where nothing is spurious.
     """
+    if not isinstance(matches, Matches):
+        return _estimate_frequencies(matches, n_matches)
     n, m, _ = matches.indices.shape
     gained = count_appearances(matches, m - 1 if n_matches is None else n_matches, n_examples=n)
     return gained + matches.matched
+
+
+def _estimate_frequencies(matches: MatchSource, n_matches: int | None) -> FloatArray:
+    """The same of matches made on demand: a few labels of each anchor stand for all."""
+    generator = np.random.default_rng(0)
+    weights = matches.matched.astype(np.float64)
+    anchors = np.flatnonzero(weights)
+    for start in range(0, len(anchors), _ANCHORS_AT_ONCE):
+        some = anchors[start : start + _ANCHORS_AT_ONCE]
+        has_match = matches.has_match(some)
+        n_labels = has_match.sum(axis=1)
+        keys = np.where(has_match, generator.random(has_match.shape), np.inf)
+        asked = np.argsort(keys, axis=1)[:, :_LABELS_ASKED]
+        found = matches.lookup(some, asked)  # [B, asked, k]
+        near = found >= 0
+        n_asked = np.minimum(asked.shape[1], n_labels)
+        drawn = n_labels if n_matches is None else np.minimum(n_matches, n_labels)
+        share = (drawn / np.maximum(n_asked, 1))[:, None] / np.maximum(near.sum(axis=2), 1)
+        each = np.broadcast_to(share[..., None], near.shape)[near]
+        weights += np.bincount(found[near], each, minlength=len(weights))
+    return weights
 
 
 def count_appearances(matches: Matches, n_matches: int, *, n_examples: int) -> NDArray[np.float64]:
@@ -50,13 +80,6 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
     """
     total = float(weights.sum())
     return total**2 / float(np.square(weights).sum()) if total else 0.0
-
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Moment = str | tuple[str, str]
-
-_TOLERANCE = 1e-10  # of balanced moments, in standard deviations
 
 
 @dataclass(frozen=True, repr=False)

@@ -62,7 +62,7 @@ class BlockedEngine:
 
     The k-th least value of a block bounds the k-th distance from above; every candidate whose
     value allows a distance that small is then measured by the metric itself. No second look is
-    ever needed, whatever the scores.
+    ever needed, whatever the scores. Beyond a `tolerance` only the nearest need be found.
     """
 
     name = "blocked"
@@ -75,6 +75,7 @@ class BlockedEngine:
         block_bytes: int = BLOCK_BYTES,
         blocks: Blocks | None = None,
         only_positions: bool = False,
+        tolerance: float | None = None,
     ) -> None:
         self.metric = metric
         self.candidates: Candidates = candidates
@@ -82,6 +83,7 @@ class BlockedEngine:
         self._block_bytes = block_bytes
         self._blocks = blocks
         self._only_positions = only_positions
+        self._tolerance = tolerance
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         result = Nearest.empty(len(anchors), k)
@@ -106,6 +108,9 @@ class BlockedEngine:
         """Pairs (row, candidate) that hold the k nearest of every row of a block."""
         if self._kernel.bounded:
             upper = self._kernel.upper(sizes, blocks.least(k))
+            if self._tolerance is not None and k > 1:
+                first = self._kernel.upper(sizes, blocks.least(1))
+                upper = np.minimum(upper, np.maximum(first, self._tolerance))
         else:
             table = blocks.places(k)
             table = np.where(table < len(self.candidates), table, -1)

@@ -220,7 +220,8 @@ class Search:
     """What is looked for and by what means, the same in every stratum.
 
     `chosen` remembers the automatic choice for strata of a size (in powers of two). With
-    `only_positions` an engine may leave distances out where they decide nothing.
+    `only_positions` an engine may leave distances out where they decide nothing, and matches
+    beyond a `tolerance`, other than the nearest.
     """
 
     metric: Metric
@@ -228,6 +229,7 @@ class Search:
     engine: str = "auto"
     device: str | None = None
     only_positions: bool = False
+    tolerance: float | None = None
     chosen: dict[int, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -274,4 +276,5 @@ class Search:
             block_bytes=BLOCK_BYTES if self.device is None else DEVICE_BLOCK_BYTES,
             blocks=None if self.device is None else TorchBlocks(self.device),
             only_positions=self.only_positions,
+            tolerance=self.tolerance,
         )
