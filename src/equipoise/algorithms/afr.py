@@ -34,4 +34,5 @@ class AFR(LastLayerRetraining):
         """exp(−γ p_y)/N_y of each example.  [N]"""
         right = self.classifier(features).softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1)
         counts = labels.bincount(minlength=self.n_labels)
-        return (-self.settings["afr_gamma"] * right).exp() / counts[labels]
+        weights: Tensor = (-self.settings["afr_gamma"] * right).exp() / counts[labels]
+        return weights

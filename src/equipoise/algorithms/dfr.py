@@ -82,7 +82,7 @@ class DFR(LastLayerRetraining):
 def draw_balanced(groups: Tensor, generator: torch.Generator) -> Tensor:
     """Rows with equally many of every group that occurs, as many as the smallest has."""
     order = torch.randperm(len(groups), generator=generator)
-    members = [order[groups[order] == group] for group in groups.unique()]
+    members = [order[groups[order] == group] for group in torch.unique(groups)]
     smallest = min(len(rows) for rows in members)
     return torch.cat([rows[:smallest] for rows in members])
 
@@ -108,12 +108,11 @@ def fit_linear(
     )
 
     def evaluate() -> Tensor:
-        optimizer.zero_grad()
         losses = cross_entropy(inputs @ layer.T, labels, reduction="none")
         value = (shares * losses).sum() + penalty(layer)
-        value.backward()
-        return value
+        (layer.grad,) = torch.autograd.grad(value, layer)
+        return value.detach()
 
     with torch.enable_grad():
-        optimizer.step(evaluate)
+        optimizer.step(evaluate)  # type: ignore[no-untyped-call]
     return layer.detach().to(features.dtype)

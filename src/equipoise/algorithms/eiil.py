@@ -50,7 +50,7 @@ class EIIL(Algorithm):
         y = torch.cat(labels)
         losses = cross_entropy(self.classifier(torch.cat(features)), y, reduction="none")
         groups = 2 * y + self.infer_environments(batches, y)
-        there, places = groups.unique(return_inverse=True)
+        there, places = torch.unique(groups, return_inverse=True)
         sums = losses.new_zeros(len(there)).index_add(0, places, losses)
         means = sums / places.bincount(minlength=len(there))
         self.q[there] *= (self.settings["groupdro_eta"] * means.detach()).exp()

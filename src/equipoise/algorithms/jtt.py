@@ -57,4 +57,5 @@ class JTT(Algorithm):
         self.first_model.eval()
         wrong = [self.ranks.gather(self.first_model(x).argmax(dim=1) != y) for x, y in batches]
         self.first_model.train()
-        return torch.cat(wrong) * (self.settings["jtt_upweight"] - 1.0) + 1.0
+        upweight = float(self.settings["jtt_upweight"])
+        return torch.cat(wrong) * (upweight - 1.0) + 1.0

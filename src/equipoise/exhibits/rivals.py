@@ -90,7 +90,8 @@ def reproduce_rivals(
     swept = request.sweep(*specs)
     known = {(method.algorithm, method.sampling): method for method in methods}
     opened: dict[str, EnvironmentDataset] = {}
-    found, fits = [], {}
+    found: list[RivalResult] = []
+    fits: dict[tuple[str, int], float] = {}
     for run in select_runs(swept.finished(), [LAST_STEP]):
         place = swept.directory / run.run
         model = load_run(place, selection=LAST_STEP)

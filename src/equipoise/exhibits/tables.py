@@ -215,8 +215,9 @@ def _tell_differences(selected: Sequence[SelectedRun]) -> list[str]:
             if run.selection == rule
         }
         changes: dict[str, list[float]] = {}
-        for (sampling, domain, *rest), accuracy in found.items():
-            if sampling == "balanced" and (other := found.get(("random", domain, *rest))):
+        for (sampling, domain, algorithm, seed), accuracy in found.items():
+            other = found.get(("random", domain, algorithm, seed))
+            if sampling == "balanced" and other is not None:
                 changes.setdefault(domain, []).append(accuracy - other)
         if changes:
             means = ", ".join(f"{d} {sum(v) / len(v):+.1f}" for d, v in changes.items())
