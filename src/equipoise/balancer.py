@@ -20,6 +20,7 @@ from equipoise.balance import (
     Groups,
     Matches,
     balanced_frequencies,
+    choose_n_matches,
     match_scores,
 )
 from equipoise.balance.distances import get_metric
@@ -298,14 +299,7 @@ class CausalBalancer:
         return settings, _read_widths(self.hidden)
 
     def _choose_n_matches(self, n_labels: int) -> int:
-        if self.n_matches is None:
-            return min(n_labels - 1, 9)
-        if not 1 <= self.n_matches <= n_labels - 1:
-            raise ValueError(
-                f"n_matches must be between 1 and the number of labels − 1 = {n_labels - 1}, "
-                f"got {self.n_matches}"
-            )
-        return int(self.n_matches)
+        return choose_n_matches(n_labels, self.n_matches)
 
     def _choose_reading(
         self,

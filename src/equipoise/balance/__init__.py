@@ -6,7 +6,11 @@ from equipoise.balance.large import LazyMatches, find_matches
 from equipoise.balance.match import match_covariate, match_scores
 from equipoise.balance.matches import Matches, MatchSource, keep_closest, keep_near_ties
 from equipoise.balance.propensity import Propensity, fit_propensity
-from equipoise.balance.sampler import BalancedBatchSampler, WeightedBatchSampler
+from equipoise.balance.sampler import (
+    BalancedBatchSampler,
+    WeightedBatchSampler,
+    choose_n_matches,
+)
 from equipoise.balance.scores import common_support
 from equipoise.balance.weights import (
     Weights,
@@ -27,6 +31,7 @@ __all__ = [
     "WeightedBatchSampler",
     "Weights",
     "balanced_frequencies",
+    "choose_n_matches",
     "common_support",
     "effective_sample_size",
     "entropy_weights",

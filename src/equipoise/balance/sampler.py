@@ -7,8 +7,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.balance.batches import EnvironmentBatchSampler, Ints
 from equipoise.balance.matches import Matches, MatchSource
+from equipoise.checks import MOST, check_count
 
 Floats = NDArray[np.float64]
+
+
+def choose_n_matches(n_labels: int, n_matches: int | None = None) -> int:
+    """The number of matches a: as given if the labels allow it, else m − 1 and at most 9.
+
+    >>> choose_n_matches(3), choose_n_matches(65), choose_n_matches(65, 20)
+    (2, 9, 20)
+    """
+    if n_matches is None:
+        return min(n_labels - 1, 9)
+    if not 1 <= check_count("n_matches", n_matches, least=-MOST) <= n_labels - 1:
+        raise ValueError(
+            f"n_matches must be between 1 and the number of labels − 1 = {n_labels - 1}, got "
+            f"{n_matches}"
+        )
+    return int(n_matches)
 
 
 class BalancedBatchSampler(EnvironmentBatchSampler):
@@ -106,11 +123,7 @@ class BalancedBatchSampler(EnvironmentBatchSampler):
         if isinstance(self.matches, Matches):
             self._check_table(self.matches)
         n_labels = self.matches.has_match(np.zeros(1, dtype=np.int64)).shape[1]
-        if not 1 <= self.n_matches <= n_labels - 1:
-            raise ValueError(
-                f"n_matches must be between 1 and the number of labels − 1 = {n_labels - 1}, "
-                f"got {self.n_matches}"
-            )
+        self.n_matches = choose_n_matches(n_labels, self.n_matches)
         if not 0.0 <= self.degree_of_balancing <= 1.0:
             raise ValueError(f"degree_of_balancing must be in 0…1, got {self.degree_of_balancing}")
         if self.degree_of_balancing < 1.0 and self.matches.companions is None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from equipoise.algorithms import Augmentation, Batch, get_algorithm, is_large_image
-from equipoise.balance import BalancedBatchSampler, Matches, match_covariate
+from equipoise.balance import BalancedBatchSampler, Matches, choose_n_matches, match_covariate
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.data import RunData
 from equipoise.benchmark.settings import RunSettings
@@ -111,7 +111,7 @@ def make_batches(
     # those of a balancer do.
     present, labels = np.unique(train.labels, return_inverse=True)
     n_labels = len(present)
-    n_matches = count_matches(settings, n_labels)
+    n_matches = choose_n_matches(n_labels, settings.n_matches)
     anchors = count_anchors(settings, n_labels, train.input_shape)
     if settings.sampling in ("random", "class-balanced"):
         size = anchors * (n_matches + 1)
@@ -161,11 +161,6 @@ def _find_matches(
     )
 
 
-def count_matches(settings: RunSettings, n_labels: int) -> int:
-    """a: as set, else m − 1 and at most 9."""
-    return min(n_labels - 1, 9) if settings.n_matches is None else settings.n_matches
-
-
 def count_anchors(settings: RunSettings, n_labels: int, input_shape: Sequence[int] = ()) -> int:
     """Anchors of an environment in a batch: as set, else as many as the batch size holds.
 
@@ -177,7 +172,10 @@ def count_anchors(settings: RunSettings, n_labels: int, input_shape: Sequence[in
     hyperparameters = get_algorithm(settings.algorithm).choose_hyperparameters(
         large_images=is_large_image(input_shape), **settings.hyperparameters
     )
-    return max(1, int(hyperparameters["batch_size"]) // (count_matches(settings, n_labels) + 1))
+    return max(
+        1,
+        int(hyperparameters["batch_size"]) // (choose_n_matches(n_labels, settings.n_matches) + 1),
+    )
 
 
 def _members_of(environments: Ints) -> list[Ints]:

@@ -339,7 +339,9 @@ class RunDirectory:
 
     def load_times(self) -> dict[str, float]:
         """CPU-seconds of preparation and training; empty where they were not measured."""
-        return dict(json.loads(self.times.read_text())) if self.times.is_file() else {}
+        if not self.times.is_file():
+            return {}
+        return dict(read_json(self.times, {"preparation": float, "training": float}))
 
     def finish(self, result: RunResult) -> None:
         """Write `result.json`: the run is complete."""
