@@ -4,6 +4,7 @@ import math
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,7 +14,6 @@ from equipoise.report.figures import plot_love, plot_situations
 from equipoise.report.svg import render_panel
 
 NAN = float("nan")
-USE = pd.DataFrame({"effective_size": [30.0, 20.0]})
 
 
 def make_diagnostics(**changes):
@@ -23,8 +23,9 @@ def make_diagnostics(**changes):
     rows = {"plain": [84.0, 55.0, 21.0], "plain_error": [1.0, 1.0, 2.0]}
     rows |= {"balanced": [74.0, 71.0, 70.0], "balanced_error": [1.0, 1.5, 1.6]}
     situations = pd.DataFrame(rows, index=["as they are", "even", "reversed"])
-    known = {"situations": situations, "varying": None, "use": USE, "n_examples": 200}
-    return SimpleNamespace(verdict=SimpleNamespace(**verdict), **{**known, **changes})
+    known = {"situations": situations, "varying": None, "weights": np.repeat([2.0, 0.0], 100)}
+    known |= {"n_examples": 200, "use": pd.DataFrame(), **changes}
+    return SimpleNamespace(verdict=SimpleNamespace(**verdict), **known)
 
 
 def test_the_verdict_gives_price_and_protection_with_their_errors_and_the_picture():
@@ -33,7 +34,9 @@ def test_the_verdict_gives_price_and_protection_with_their_errors_and_the_pictur
     places = [drawn.index(text) for text in order]
     assert places == sorted(places)
     assert "level-fair" in drawn
-    assert "25\u202f%" in drawn  # 50 of 200
+    assert "50\u202f%" in drawn  # of the 200 examples, half weigh nothing
+    use = pd.DataFrame({"effective_size": [30.0, 20.0]})
+    assert "25\u202f%" in draw_verdict(make_diagnostics(use=use))
 
 
 def test_what_was_not_measured_is_left_out():

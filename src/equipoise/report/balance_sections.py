@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.balance import POOLED
+from equipoise.balance import POOLED, effective_sample_size
 from equipoise.diagnosis import BalanceDiagnostics
 from equipoise.report.figures import (
     MOST_PAIRS,
@@ -87,9 +87,11 @@ def _list_figures(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]
         if math.isfinite(value):
             error = float(getattr(verdict, f"{name}_error", math.nan))
             facts.append((name, write_points(value, error), note))
-    size = diagnostics.use["effective_size"].sum() / diagnostics.n_examples
+    use = diagnostics.use
+    size = float(use["effective_size"].sum()) if len(use) else math.nan
+    size = effective_sample_size(diagnostics.weights) if math.isnan(size) else size
     note = f"of {diagnostics.n_examples:,} examples"
-    facts.append(("effective sample size", write_share(float(size)), note))
+    facts.append(("effective sample size", write_share(size / diagnostics.n_examples), note))
     return facts
 
 
@@ -170,6 +172,8 @@ def _write_cell(name: str, value: Any) -> str:
 def make_love(diagnostics: BalanceDiagnostics) -> Section | None:
     """All environments together first, then each by itself."""
     worst = diagnostics.worst
+    if not len(worst):
+        return None
     panels = []
     for place in (POOLED, *diagnostics.environment_names[:MOST_ENVIRONMENTS]):
         table = worst[worst["environment"] == place]
@@ -256,6 +260,8 @@ def make_cross(diagnostics: BalanceDiagnostics) -> Section | None:
 
 def make_overlap(diagnostics: BalanceDiagnostics) -> Section | None:
     """Pairs with the least overlap first, a choice of environment, and all numbers."""
+    if not len(diagnostics.overlap):
+        return None
     panels, legend = [], None
     for environment in diagnostics.environment_names[:MOST_ENVIRONMENTS]:
         drawn = []
@@ -300,9 +306,11 @@ def _list_overlap(table: pd.DataFrame) -> Html:
     return fold(what, list_numbers(columns, rows, n_text=2))
 
 
-def make_use(diagnostics: BalanceDiagnostics) -> Section:
+def make_use(diagnostics: BalanceDiagnostics) -> Section | None:
     """Reuse as a histogram, effective sizes by label, distances by quantile."""
     use = diagnostics.use
+    if not len(use):
+        return None
     share = int(use["ever_matched"].sum()) / diagnostics.n_examples
     note = (
         f"{write_share(share)} of the examples serve as a match; the most used appears "
@@ -312,7 +320,9 @@ def make_use(diagnostics: BalanceDiagnostics) -> Section:
         render_panel(plot_reuse(diagnostics.reuse)), write_note(note), title="Reuse"
     )
     title = f"Distances of matches ({diagnostics.metric})"
-    right = frame_figure(_list_distances(diagnostics.distances), title=title)
+    right = None
+    if len(diagnostics.distances):
+        right = frame_figure(_list_distances(diagnostics.distances), title=title)
     return Section(
         "use",
         "Reuse and distances",

@@ -56,7 +56,7 @@ MOST_PAIRS = 24  # labels in the table of pairs
 
 def make_gallery(study: Study, seed: int) -> Section | None:
     """Anchors drawn at random from all labels and environments, and those matched worst."""
-    if study.source is None and study.texts is None:
+    if study.matches is None or (study.source is None and study.texts is None):
         return None
     matches, pictured = study.matches, _shows_images(study)
     generator = np.random.default_rng([seed, 0x6A11])
@@ -100,7 +100,7 @@ def _introduce_gallery(study: Study, n_labels: int, pictured: bool) -> str:
     text = (
         "Choose an anchor, by mouse or arrow keys, to see which examples of other labels a "
         "balanced batch may put beside it. A good match has another label but the same spurious "
-        f"covariate. Numbers are distances between scores ({study.matches.metric})."
+        f"covariate. Numbers are distances between scores ({study.diagnostics.metric})."
     )
     if len(study.label_names) - 1 > n_labels:
         text += f" The {n_labels} nearest of the {len(study.label_names) - 1} labels are shown."

@@ -40,7 +40,7 @@ class Study:
     labels: Ints
     environments: Ints
     log_scores: Floats
-    matches: Matches
+    matches: Matches | None
     feature_names: tuple[str, ...]
     input_shape: tuple[int, ...]
     texts: Sequence[str] | None = None

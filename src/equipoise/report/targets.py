@@ -271,6 +271,8 @@ def _plot_examples(kind: str, study: Study, generator: np.random.Generator) -> S
             "counterfactuals, or see the report"
         )
     if kind == "gallery":
+        if study.matches is None:
+            raise ValueError("this balancer weights examples and matches none: see the report")
         rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
         n_labels = len(study.label_names)
         return [plot_gallery(study, show_anchors(study.matches, rows, n_labels=n_labels))]
