@@ -1,6 +1,7 @@
 """Room 2: (x, y, e) -> latent covariate z. The conditional VAE, its priors, identifiability."""
 
 from equipoise.latent.choice import LatentCandidate, LatentChoice, choose_latent
+from equipoise.latent.columns import ColumnEncoding, Features, encode_columns
 from equipoise.latent.fitting import FitHistory, FitSettings, fit_model
 from equipoise.latent.identifiability import (
     Identifiability,
@@ -16,9 +17,12 @@ from equipoise.latent.residual import (
     start_from_components,
 )
 from equipoise.latent.scores import label_free_z, log_scores
+from equipoise.latent.varying import VaryingPart, compare_interaction, find_varying
 
 __all__ = [
+    "ColumnEncoding",
     "DiagonalGaussian",
+    "Features",
     "FitHistory",
     "FitSettings",
     "FixedVarianceGaussian",
@@ -31,10 +35,14 @@ __all__ = [
     "PriorFamily",
     "ResidualDecoder",
     "ResidualEncoder",
+    "VaryingPart",
     "choose_latent",
     "choose_latent_dim",
+    "compare_interaction",
+    "encode_columns",
     "examine_identifiability",
     "examine_labels",
+    "find_varying",
     "fit_model",
     "get_prior",
     "label_free_z",

@@ -1,0 +1,213 @@
+"""Columns of a table -> features on one scale, whatever their units, tails, order and coding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from equipoise.latent.cells import Cells
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+#: A column with at most this many values is a category, one feature for each value.
+MAX_LEVELS = 10
+#: A category's value needs this many examples to have a feature of its own.
+MIN_OF_LEVEL = 5
+MIN_SHARE_OF_LEVEL = 0.002
+_KNOTS = 256
+
+
+@dataclass(frozen=True)
+class Features:
+    """Standardised features [N, q], the source each comes from, and which are continuous.
+
+    A source is a column, or the columns of one category that was given one-hot.
+    """
+
+    values: Floats
+    source: Ints
+    continuous: Bools
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class ColumnEncoding:
+    """How columns become features: normal scores of numbers, indicators of categories.
+
+    Normal scores replace a number by the normal quantile of its rank. Heavy tails and units
+    then do not matter. A column may first be shifted by environment, so that a site whose
+    instrument reads higher is not taken for a varying link.
+
+    Attributes
+    ----------
+    column, source : int array [q]
+        The column of X behind each feature, and its source.
+    level : float array [q]
+        The value an indicator stands for; NaN for a number.
+    knots, heights : float array [q, 256]
+        The map of a number to its normal score; empty rows for indicators.
+    shift : float array [E, q]
+        Subtracted from a number before its score.
+    mean, scale : float array [q]
+    """
+
+    column: Ints
+    source: Ints
+    level: Floats
+    knots: Floats
+    heights: Floats
+    shift: Floats
+    mean: Floats
+    scale: Floats
+
+    @property
+    def continuous(self) -> Bools:
+        return np.isnan(self.level)
+
+    def encode(self, x: Floats, environments: Ints) -> Features:
+        """Features of examples x [N, p]."""
+        values = np.empty((len(x), len(self.column)))
+        for j, column in enumerate(self.column):
+            if np.isnan(self.level[j]):
+                moved = x[:, column] - self.shift[environments, j]
+                values[:, j] = np.interp(moved, self.knots[j], self.heights[j])
+            else:
+                values[:, j] = x[:, column] == self.level[j]
+        return Features((values - self.mean) / self.scale, self.source, self.continuous)
+
+    def state(self) -> dict[str, NDArray]:
+        """Everything as arrays, for `from_state`."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray]) -> ColumnEncoding:
+        return cls(**{name: state[name] for name in cls.__dataclass_fields__})
+
+
+def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncoding:
+    """Learn how the columns of x [N, p] become features; constant columns have none.
+
+    >>> x = np.array([[0.1, 1.0], [0.5, 2.0], [90.0, 1.0], [0.2, 2.0]] * 5)
+    >>> x[:, 0] += np.arange(20)
+    >>> encoding = encode_columns(x, np.tile([0, 1], 10), np.repeat([0, 1], 10))
+    >>> encoding.column.tolist(), encoding.continuous.tolist()
+    ([0, 1], [True, False])
+    """
+    n, p = x.shape
+    sources, cells = _group_one_hot(x), Cells.of(labels, environments)
+    rows: list[tuple[int, float, Floats, Floats, Floats]] = []
+    empty = np.zeros(_KNOTS)
+    for column in range(p):
+        values, counts = np.unique(x[:, column], return_counts=True)
+        if len(values) < 2:
+            continue
+        if len(values) > MAX_LEVELS:
+            shift = _choose_shift(x[:, column], counts, cells)
+            knots, heights = _score_normally(x[:, column] - shift[environments])
+            rows.append((column, np.nan, knots, heights, shift))
+            continue
+        enough = max(MIN_OF_LEVEL, MIN_SHARE_OF_LEVEL * n)
+        # The second of two values is the first one's complement.
+        for value, count in list(zip(values, counts, strict=True))[len(values) == 2 :]:
+            if min(count, n - count) >= enough:
+                rows.append((column, float(value), empty, empty, np.zeros(cells.n_environments)))
+    if not rows:
+        raise ValueError("every column is constant: there is nothing to balance on")
+    columns, levels, knots, heights, shifts = zip(*rows, strict=True)
+    column = np.array(columns, dtype=np.int64)
+    q = len(column)
+    raw = ColumnEncoding(
+        column,
+        sources[column],
+        np.array(levels),
+        np.stack(knots),
+        np.stack(heights),
+        np.stack(shifts, axis=1),
+        np.zeros(q),
+        np.ones(q),
+    )
+    values = raw.encode(x, environments).values
+    scale = values.std(axis=0)
+    return ColumnEncoding(
+        raw.column,
+        raw.source,
+        raw.level,
+        raw.knots,
+        raw.heights,
+        raw.shift,
+        values.mean(axis=0),
+        np.where(scale > 0, scale, 1.0),
+    )
+
+
+def _score_normally(values: Floats) -> tuple[Floats, Floats]:
+    """Knots and heights [256] of the map to normal scores; ties share their mean rank."""
+    distinct, counts = np.unique(values, return_counts=True)
+    ranks = np.cumsum(counts) - 0.5 * counts
+    heights = ndtri(ranks / len(values))
+    if len(distinct) > _KNOTS:
+        # Even in rank, with every extreme kept.
+        chosen = np.unique(
+            np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], _KNOTS)).clip(
+                0, len(distinct) - 1
+            )
+        )
+        distinct, heights = distinct[chosen], heights[chosen]
+    pad = _KNOTS - len(distinct)
+    return (
+        np.pad(distinct, (0, pad), mode="edge"),
+        np.pad(heights, (0, pad), mode="edge"),
+    )
+
+
+def _choose_shift(values: Floats, counts: Ints, cells: Cells) -> Floats:
+    """What each environment adds to a column, label apart; 0 where taking it out does not help.
+
+    A constant added in an environment is no label × environment interaction, but it is one on
+    the scale of ranks. So the column is shifted if that makes the interaction smaller.
+    """
+    none = np.zeros(cells.n_environments)
+    if counts.max() > 0.02 * len(values) + 1:  # a value of its own, such as 0: no shift keeps it
+        return none
+    low, high = np.quantile(values, [0.02, 0.98])
+    shift = cells.environment_effects(np.clip(values, low, high)[:, None])[:, 0]
+    strengths = []
+    for option in (none, shift):
+        scores = np.interp(
+            values - option[cells.environments],
+            *_score_normally(values - option[cells.environments]),
+        )
+        residual = cells.residual(scores[:, None])
+        strengths.append(float((cells.interaction(residual) ** 2).sum() / (residual**2).mean()))
+    return shift if strengths[1] < strengths[0] else none
+
+
+def _group_one_hot(x: Floats) -> Ints:
+    """A source for each column: columns of two values that exclude each other share theirs."""
+    p = x.shape[1]
+    sources = np.arange(p)
+    binary = [j for j in range(p) if _is_binary(x[:, j])]
+    if len(binary) < 3:
+        return sources
+    on = np.stack([x[:, j] == x[:, j].max() for j in binary], axis=1).astype(np.float64)
+    together = on.T @ on
+    taken = np.zeros(len(binary), dtype=bool)
+    for first in range(len(binary)):
+        group = np.flatnonzero((together[first] == 0) & ~taken)
+        group = np.append(group, first)
+        if not taken[first] and len(group) > 2 and (on[:, group].sum(axis=1) == 1).all():
+            sources[[binary[j] for j in group]] = binary[first]
+            taken[group] = True
+    return sources
+
+
+def _is_binary(values: Floats) -> bool:
+    low, high = values.min(), values.max()
+    return bool(low < high and ((values == low) | (values == high)).all())

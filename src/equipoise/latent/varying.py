@@ -1,0 +1,442 @@
+"""What varies: the part of the features whose link with the label changes between environments.
+
+Content that belongs to a label looks the same wherever the label occurs, up to a constant that
+an environment adds. So the cell means of a feature are label effect + environment effect, and
+an interaction of the two says that its link with the label changes. The size of the
+interaction is compared with data sets in which the signs of the residuals are random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from equipoise.latent.cells import Cells, Floats, Ints
+from equipoise.latent.columns import Features
+
+#: Level of the first test, and of every later one.
+LEVEL, NEXT_LEVEL = 0.01, 0.005
+DRAWS = 1999
+#: Directions are sought among so many leading components, and among all up to the last number.
+LEADING = (16, 32, 64, 256)
+#: Sums over the so many strongest features.
+STRONGEST = (1, 2, 4, 8, 16)
+#: Products of pairs are tried for at most so many continuous features.
+MAX_PAIRED = 40
+#: Up to this many sources are taken as they are; what is spread over more is a direction.
+MAX_SOURCES = 3
+#: Sources must show this share of the strongest direction to be taken instead of it.
+ENOUGH = 0.7
+MAX_DIMENSIONS = 64
+_AT_ONCE = 100
+
+CURVED = ("squares", "products")
+WIDE = ("direction of", "sum of")
+
+
+@dataclass(frozen=True)
+class VaryingPart:
+    """Coordinates whose link with the label varies, as functions of the features.
+
+    Attributes
+    ----------
+    linear : float array [q, k]
+        Coordinates that are features or directions: values @ linear.
+    pairs : tuple of (int, int)
+        Coordinates that are squares or products of two features.
+    named : tuple of str
+        What each coordinate is: "feature", "direction", "square" or "product".
+    p_value : float
+        Of the joint test that nothing varies.
+    table : DataFrame
+        Each test that was made: step, test, statistic, expected under the null, p_value, found.
+    """
+
+    linear: Floats
+    pairs: tuple[tuple[int, int], ...]
+    named: tuple[str, ...]
+    p_value: float
+    table: pd.DataFrame = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.named)
+
+    def coordinates(self, features: Floats) -> Floats:
+        """The varying part [N, k] of features [N, q]."""
+        curved = [features[:, a] * features[:, b] for a, b in self.pairs]
+        return np.concatenate([features @ self.linear, *(c[:, None] for c in curved)], axis=1)
+
+
+@dataclass(frozen=True)
+class FlipTest:
+    """A joint test of several statistics against flipped residuals."""
+
+    p_value: float
+    observed: dict[str, float]
+    expected: dict[str, float]
+    p_values: dict[str, float]
+    excess: dict[str, float]  # deviations above the null, on the log scale
+
+    def best(self, names: list[str]) -> str:
+        return max(names, key=lambda name: self.excess[name])
+
+
+class _Tests:
+    """Statistics of a matrix of residuals, and what random signs make of them.
+
+    Columns side by side: features, leading components (white), curved features.
+    """
+
+    def __init__(self, residual: Floats, cells: Cells, curved: Floats | None, n_pairs: int) -> None:
+        self.cells, self.q = cells, residual.shape[1]
+        self.whitening = find_whitening(residual, cells.weights)[:, : LEADING[-1]]
+        white = residual @ self.whitening
+        parts = [residual, white] + ([] if curved is None else [curved])
+        self.matrix = np.concatenate(parts, axis=1)
+        self.spread = (residual**2).mean(axis=0) + 1e-12
+        widths = [w for w in LEADING if w < white.shape[1]] + [white.shape[1]]
+        self.statistics: dict[str, Callable[[NDArray], NDArray]] = {}
+        for count in STRONGEST:
+            if count == 1 or 2 * count <= self.q:
+                name = "strongest feature" if count == 1 else f"{count} strongest features"
+                self.statistics[name] = self._sum_strongest(count)
+        for width in widths:
+            self.statistics[f"direction of {width}"] = self._largest_root(width)
+            self.statistics[f"sum of {width}"] = self._sum_white(width)
+        if curved is not None:
+            start, spread = self.q + white.shape[1], (curved**2).mean(axis=0) + 1e-12
+            n_squares = curved.shape[1] - n_pairs
+            for name, part in (
+                ("squares", slice(0, n_squares)),
+                ("products", slice(n_squares, None)),
+            ):
+                if len(spread[part]):
+                    self.statistics[name] = self._strongest(start, part, spread[part])
+
+    def _sum_strongest(self, count: int) -> Callable[[NDArray], NDArray]:
+        def statistic(m: NDArray) -> NDArray:
+            strength = (m[..., : self.q] ** 2).sum(axis=-2) / self.spread
+            return np.partition(strength, self.q - count, axis=-1)[..., self.q - count :].sum(-1)
+
+        return statistic
+
+    def _largest_root(self, width: int) -> Callable[[NDArray], NDArray]:
+        def statistic(m: NDArray) -> NDArray:
+            z = m[..., self.q : self.q + width]
+            turned = np.swapaxes(z, -1, -2)
+            gram = z @ turned if z.shape[-2] <= width else turned @ z
+            return np.linalg.eigvalsh(gram)[..., -1]
+
+        return statistic
+
+    def _sum_white(self, width: int) -> Callable[[NDArray], NDArray]:
+        def statistic(m: NDArray) -> NDArray:
+            return (m[..., self.q : self.q + width] ** 2).sum(axis=(-2, -1))
+
+        return statistic
+
+    def _strongest(self, start: int, part: slice, spread: Floats) -> Callable[[NDArray], NDArray]:
+        def statistic(m: NDArray) -> NDArray:
+            return ((m[..., start:][..., part] ** 2).sum(axis=-2) / spread).max(axis=-1)
+
+        return statistic
+
+    def strengths(self) -> Floats:
+        """The interaction of each feature, in units of its variance."""
+        return (self.cells.interaction(self.matrix[:, : self.q]) ** 2).sum(axis=0) / self.spread
+
+    def run(self, rng: np.random.Generator, draws: int = DRAWS) -> FlipTest:
+        """p-values by rank among the draws; the joint one is of the most extreme statistic."""
+        observed = self.cells.interaction(self.matrix)[None]
+        groups = self.cells.group_residuals(self.matrix, rng)
+        found: dict[str, list[NDArray]] = {name: [] for name in self.statistics}
+        for start in range(0, draws, _AT_ONCE):
+            flipped = self.cells.draw_flips(groups, rng, min(_AT_ONCE, draws - start))
+            for name, statistic in self.statistics.items():
+                found[name].append(statistic(flipped))
+        seen = {name: float(s(observed)[0]) for name, s in self.statistics.items()}
+        null = {name: np.concatenate(parts) for name, parts in found.items()}
+        alone = {k: (1 + int((null[k] >= seen[k]).sum())) / (draws + 1) for k in seen}
+        # On the log scale, in deviations of the null: statistics are then comparable.
+        logs = {k: np.log(values + 1e-12) for k, values in null.items()}
+        centre = {k: float(values.mean()) for k, values in logs.items()}
+        spread = {k: float(values.std()) + 1e-9 for k, values in logs.items()}
+        excess = {k: (float(np.log(seen[k] + 1e-12)) - centre[k]) / spread[k] for k in seen}
+        largest = np.max([(logs[k] - centre[k]) / spread[k] for k in seen], axis=0)
+        joint = (1 + int((largest >= max(excess.values())).sum())) / (draws + 1)
+        expected = {k: float(np.median(values)) for k, values in null.items()}
+        return FlipTest(joint, seen, expected, alone, excess)
+
+    def direction(self, width: int, among: Ints | None = None) -> Floats:
+        """The direction [q] of the largest interaction, among leading components or features."""
+        residual = self.matrix[:, : self.q]
+        if among is None:
+            whitening = self.whitening[:, :width]
+        else:
+            own = find_whitening(residual[:, among], self.cells.weights)
+            whitening = np.zeros((self.q, own.shape[1]))
+            whitening[among] = own
+        z = self.cells.interaction(residual) @ whitening
+        return np.asarray(whitening @ np.linalg.svd(z, full_matrices=False)[2][0])
+
+
+def compare_interaction(
+    features: Features,
+    labels: Ints,
+    environments: Ints,
+    weights: Floats | None = None,
+    *,
+    rng: np.random.Generator,
+    draws: int = DRAWS,
+) -> FlipTest:
+    """Test jointly whether any link with the label varies: features, directions and curves."""
+    cells = Cells.of(labels, environments, weights)
+    residual = cells.residual(features.values)
+    curved, pairs = make_curved(residual, features.continuous, cells)
+    return _Tests(residual, cells, curved, sum(a != b for a, b in pairs)).run(rng, draws)
+
+
+def find_varying(
+    features: Features,
+    labels: Ints,
+    environments: Ints,
+    *,
+    rng: np.random.Generator,
+    rotated: bool = False,
+    level: float = LEVEL,
+) -> VaryingPart:
+    """Find the coordinates of the features whose link with the label varies.
+
+    Where few sources vary and they show all of it, they are taken as they are. What is spread
+    over many is taken as directions, so that the content of these columns is left alone.
+    Squares and products are considered where features themselves show nothing.
+
+    Parameters
+    ----------
+    features : Features
+        Standardised features [N, q].
+    labels, environments : int array [N]
+    rng : np.random.Generator
+        Of the flipped signs.
+    rotated : bool
+        The axes mean nothing, as in a latent space: take directions only.
+    level : float
+        Of the test that nothing varies.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y, e = rng.integers(2, size=2000), rng.integers(2, size=2000)
+    >>> scanner = np.where(rng.random(2000) < np.where(e == 0, 0.9, 0.6), y, 1 - y)
+    >>> values = np.stack([scanner, y], axis=1) + 0.3 * rng.normal(size=(2000, 2))
+    >>> features = Features(values - values.mean(0), np.arange(2), np.ones(2, dtype=bool))
+    >>> part = find_varying(features, y, e, rng=rng)
+    >>> len(part), part.linear.tolist()
+    (1, [[1.0], [0.0]])
+    """
+    cells = Cells.of(labels, environments)
+    q = features.values.shape[1]
+    if cells.freedom < 1:
+        return _nothing(q, np.nan)
+    residual = cells.residual(features.values)
+    curved, pairs = make_curved(residual, features.continuous, cells)
+    tests = _Tests(residual, cells, curved, sum(a != b for a, b in pairs))
+    first = tests.run(rng)
+    steps = [("nothing varies", first)]
+    if first.p_value > level:
+        return _nothing(q, first.p_value, steps)
+    straight = [name for name in tests.statistics if name not in CURVED]
+    bent = [name for name in tests.statistics if name in CURVED]
+    weak = first.p_values[first.best(straight)] > level
+    if bent and (weak or first.excess[first.best(bent)] > 1.5 * first.excess[first.best(straight)]):
+        pair = _strongest_pair(cells, curved, pairs, first.best(bent))
+        named = ("square" if pair[0] == pair[1] else "product",)
+        return VaryingPart(np.zeros((q, 0)), (pair,), named, first.p_value, _tabulate(steps, 1))
+    search = _Search(features, residual, cells, rng)
+    if not rotated:
+        chosen = search.take_sources(tests, first)
+        if chosen is not None:
+            steps += search.steps
+            return _linear(np.eye(q)[:, chosen], len(chosen), first.p_value, steps)
+    search.take_directions(tests, first, rotated)
+    steps += search.steps
+    return _linear(np.stack(search.found, 1), search.n_sources, first.p_value, steps)
+
+
+class _Search:
+    """Sources and directions one after the other, each taken out before the next is sought."""
+
+    def __init__(
+        self, features: Features, residual: Floats, cells: Cells, rng: np.random.Generator
+    ) -> None:
+        self.features, self.residual, self.cells, self.rng = features, residual, cells, rng
+        self.steps: list[tuple[str, FlipTest]] = []
+        self.found: list[Floats] = []  # [q] each
+        self.n_sources = 0
+
+    def take_sources(self, tests: _Tests, first: FlipTest) -> list[int] | None:
+        """Features of at most three sources that show what there is; None if they do not."""
+        strengths = tests.strengths()
+        cut = self._largest_by_chance(tests)
+        if not 1 <= len(set(self.features.source[strengths > cut])) <= MAX_SOURCES:
+            return None
+        chosen: list[int] = []
+        rest, test = tests, first
+        while len(set(self.features.source[chosen])) < MAX_SOURCES:
+            best = int(rest.strengths().argmax())
+            source = self.features.source[best]
+            chosen += [j for j in np.flatnonzero(self.features.source == source) if j not in chosen]
+            left = self._take_out(np.eye(len(strengths))[:, chosen])
+            if left is None:
+                break
+            rest = left
+            test = rest.run(self.rng)
+            self.steps.append((f"besides {len(set(self.features.source[chosen]))} sources", test))
+            if test.p_value > NEXT_LEVEL:
+                break
+        name = first.best([n for n in first.observed if n.startswith("direction")])
+        whole = first.observed[name] - first.expected[name]
+        own = find_whitening(self.residual[:, chosen], self.cells.weights)
+        z = self.cells.interaction(self.residual[:, chosen]) @ own
+        if np.linalg.norm(z, 2) ** 2 < ENOUGH * whole:
+            self.steps.clear()
+            return None
+        return chosen
+
+    def take_directions(self, tests: _Tests, test: FlipTest, rotated: bool) -> None:
+        """Categories first, then directions, until what is left does not vary."""
+        q = len(self.features.source)
+        limit = min(MAX_DIMENSIONS, q)
+        while True:
+            strengths = tests.strengths()
+            best = int(strengths.argmax())
+            category = (
+                not rotated
+                and not self.features.continuous[best]
+                and strengths[best] > self._largest_by_chance(tests)
+            )
+            if category:
+                source = np.flatnonzero(self.features.source == self.features.source[best])
+                self.found += [np.eye(q)[j] for j in source]
+                self.n_sources += len(source)
+            else:
+                self.found.append(self._choose_direction(tests, test, rotated))
+            left = self._take_out(np.stack(self.found, axis=1))
+            if left is None or len(self.found) >= limit:
+                return
+            tests = left
+            test = tests.run(self.rng)
+            self.steps.append((f"besides {len(self.found)} dimensions", test))
+            if test.p_value > NEXT_LEVEL:
+                return
+
+    def _choose_direction(self, tests: _Tests, test: FlipTest, rotated: bool) -> Floats:
+        names = [n for n in test.observed if n not in CURVED and n != "strongest feature"]
+        name = test.best([n for n in names if not rotated or n.startswith(WIDE)])
+        if name.startswith(WIDE):
+            direction = tests.direction(int(name.split()[-1]))
+        else:
+            strengths = tests.strengths()
+            significant = int((strengths > self._largest_by_chance(tests)).sum())
+            count = max(int(name.split()[0]), significant)
+            direction = tests.direction(0, np.argsort(-strengths, kind="stable")[:count])
+        if self.found:  # the rest is residual − found @ slopes, so the direction has both parts
+            found = np.stack(self.found, axis=1)
+            direction = direction - found @ (self._slopes(found) @ direction)
+        return direction / (self.features.values @ direction).std()
+
+    def _slopes(self, found: Floats) -> Floats:
+        """Regression [k, q] of the features on what was found, within cells."""
+        root = np.sqrt(self.cells.weights)[:, None]
+        within = root * self.cells.within(self.residual)
+        return np.linalg.lstsq(within @ found, within, rcond=None)[0]
+
+    def _take_out(self, found: Floats) -> _Tests | None:
+        """Tests of what the found coordinates do not explain; None if that is nothing."""
+        rest = self.residual - (self.residual @ found) @ self._slopes(found)
+        gone = rest.std(axis=0) < 1e-3 * self.residual.std(axis=0)
+        rest[:, gone] = 0.0
+        return None if gone.all() else _Tests(rest, self.cells, None, 0)
+
+    def _largest_by_chance(self, tests: _Tests, draws: int = 499) -> float:
+        """The 99 % point of the strongest feature's interaction under the null."""
+        residual = tests.matrix[:, : tests.q]
+        groups = self.cells.group_residuals(residual, self.rng)
+        flipped = self.cells.draw_flips(groups, self.rng, draws)
+        return float(np.quantile(((flipped**2).sum(axis=1) / tests.spread).max(axis=1), 0.99))
+
+
+def make_curved(
+    residual: Floats, continuous: NDArray[np.bool_], cells: Cells
+) -> tuple[Floats | None, list[tuple[int, int]]]:
+    """Residuals of squares and products of residuals, as normal scores, and their pairs."""
+    own = np.flatnonzero(continuous)
+    if not len(own):
+        return None, []
+    pairs = [(int(j), int(j)) for j in own]
+    if len(own) <= MAX_PAIRED:
+        pairs += [(int(a), int(b)) for i, a in enumerate(own) for b in own[i + 1 :]]
+    n = len(residual)
+    scores = ndtri((np.arange(n) + 0.5) / n)
+    values = np.empty((n, len(pairs)))
+    for column, (a, b) in enumerate(pairs):
+        values[np.argsort(residual[:, a] * residual[:, b], kind="stable"), column] = scores
+    return cells.residual(values), pairs
+
+
+def find_whitening(residual: Floats, weights: Floats) -> Floats:
+    """Components [q, k] of unit variance, leading first, of a covariance shrunk to a multiple
+    of the identity (Ledoit and Wolf 2004)."""
+    n, q = residual.shape
+    x = residual * np.sqrt(weights / weights.mean())[:, None]
+    covariance = x.T @ x / n
+    centre = np.trace(covariance) / q
+    distance = ((covariance - centre * np.eye(q)) ** 2).sum() / q
+    squares = x**2
+    noise = ((squares.T @ squares).sum() / n - (covariance**2).sum()) / (n * q)
+    share = min(1.0, max(noise, 0.0) / max(distance, 1e-12))
+    values, vectors = np.linalg.eigh(covariance)
+    # Components without variance are linear combinations of others.
+    keep = (values > 1e-6 * max(values[-1], 1e-12))[::-1]
+    values = (1 - share) * values[::-1][keep] + share * centre
+    return np.asarray(vectors[:, ::-1][:, keep] / np.sqrt(values))
+
+
+def _strongest_pair(
+    cells: Cells, curved: Floats | None, pairs: list[tuple[int, int]], name: str
+) -> tuple[int, int]:
+    if curved is None:
+        raise ValueError("there are no continuous features to square")
+    strengths = (cells.interaction(curved) ** 2).sum(axis=0) / ((curved**2).mean(axis=0) + 1e-12)
+    own = np.array([(a == b) == (name == "squares") for a, b in pairs])
+    return pairs[int(np.where(own, strengths, -1.0).argmax())]
+
+
+def _nothing(
+    q: int, p_value: float, steps: list[tuple[str, FlipTest]] | None = None
+) -> VaryingPart:
+    return VaryingPart(np.zeros((q, 0)), (), (), p_value, _tabulate(steps or [], 0))
+
+
+def _linear(
+    linear: Floats, n_sources: int, p_value: float, steps: list[tuple[str, FlipTest]]
+) -> VaryingPart:
+    named = ("feature",) * n_sources + ("direction",) * (linear.shape[1] - n_sources)
+    return VaryingPart(linear, (), named, p_value, _tabulate(steps, linear.shape[1]))
+
+
+def _tabulate(steps: list[tuple[str, FlipTest]], found: int) -> pd.DataFrame:
+    rows = [
+        (title, name, test.observed[name], test.expected[name], test.p_values[name], test.p_value)
+        for title, test in steps
+        for name in test.observed
+    ]
+    columns = ["hypothesis", "test", "statistic", "expected", "p_value", "joint_p_value"]
+    table = pd.DataFrame(rows, columns=columns)
+    table.attrs["found"] = found
+    return table
