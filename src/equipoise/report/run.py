@@ -101,7 +101,15 @@ def tell_run(
 ) -> RunStory:
     """Read a run's directory; with its data at hand, also predict them for the confusions.
 
-    `balancer` weighs the held-out examples as balanced validation does.
+    Parameters
+    ----------
+    path : str or Path
+    data : RunData, optional
+    balancer : CausalBalancer, optional
+        Weights the held-out examples as balanced validation does.
+    featurizer : Featurizer, optional
+        Of a run that was trained with a featurizer of one's own.
+    device : str
     """
     directory = RunDirectory(path)
     description = directory.describe()

@@ -76,7 +76,16 @@ def open_target(
 ) -> Target:
     """Open the directory of a run, a saved balancer, or a directory that holds one.
 
-    A run knows its data by name or path; a balancer needs them as `dataset` to show examples.
+    Parameters
+    ----------
+    path : str or Path
+    dataset : EnvironmentDataset, optional
+        The data; a run knows its own by name or path, a balancer needs them to show examples.
+    data_dir : str or Path, optional
+        Where the files of a dataset by name are.
+    cache : str or Path, optional
+        Where the run's balancer is, by default beside it.
+    device : str
     """
     path = Path(path)
     file = path / BALANCER_FILE if path.is_dir() else path

@@ -38,18 +38,28 @@ class SyntheticSCM:
 
     Parameters
     ----------
-    n_latents, n_labels, n_environments : n, m and |E|
-    statistics : k; 1 varies the means of z over the pairs (y, e), 2 its variances as well
-    depth, slope : layers of the mixing and the slope of their leaky ReLU; a smaller one bends more
-    mechanism : "shared" is one network with y as an input, "per-label" an unrelated one for each
-    environment_spread : how far environments differ in the means of z, in all labels alike
-    label_spread : how far the labels of an environment differ in them; the smaller it is the
-        less z tells of y
-    log_variance_spread : the same of log-variances, for k = 2; between labels 0.4 of it
-    label_code : how far the label moves the input of a shared mechanism
-    rank : confine the parameters λ to so many directions, so that L is singular
-    noise : deviation of the additive noise, as a share of that of x
-    seed : fixes the model; a sample has a seed of its own
+    n_latents, n_labels, n_environments : int
+        n, m and |E|.
+    statistics : int
+        k: 1 varies the means of z over the pairs (y, e), 2 its variances as well.
+    depth, slope : int, float
+        Layers of the mixing and the slope of their leaky ReLU; a smaller one bends more.
+    mechanism : str
+        "shared" is one network with y as an input, "per-label" an unrelated one for each.
+    environment_spread : float
+        How far environments differ in the means of z, in all labels alike.
+    label_spread : float
+        How far the labels of an environment differ in them: how well z predicts y.
+    log_variance_spread : float
+        The same of log-variances, for k = 2; between labels 0.4 of it.
+    label_code : float
+        How far the label moves the input of a shared mechanism.
+    rank : int, optional
+        Confine the parameters λ to so many directions, so that L is singular.
+    noise : float
+        Deviation of the additive noise, as a share of that of x.
+    seed : int
+        Fixes the model; a sample has a seed of its own.
 
     >>> scm = SyntheticSCM(n_latents=2, n_labels=2, n_environments=3, seed=0)
     >>> scm
