@@ -151,3 +151,13 @@ def test_a_directory_without_a_run_cannot_predict(tmp_path):
     ended = invoke("predict", tmp_path, **{"--dataset": "TinyData"})
     assert ended.exit_code == 2
     assert "holds no run" in " ".join(ended.output.split())
+
+
+def test_a_table_whose_columns_are_not_named_is_told_how_to_be_packed(tmp_path):
+    file = tmp_path / "patients.csv"
+    pd.DataFrame({"ill": [0, 1] * 6, "ward": list("abc") * 4, "age": range(12)}).to_csv(
+        file, index=False
+    )
+    result = train(tmp_path / "run", **{"--dataset": str(file)})
+    assert result.exit_code == 2
+    assert "equipoise data pack" in result.output.replace("\n", " ")

@@ -69,14 +69,21 @@ class Algorithm(nn.Module):
 
     Parameters
     ----------
-    input_shape : shape of one example, ``(channels, height, width)`` or ``(n_features,)``
-    n_labels, n_environments : numbers of labels and of *training* environments
-    featurizer : a name that `make_featurizer` knows ("auto" goes by the input shape), a module,
-        of which a copy is trained, or a function ``input_shape -> module``
-    n_features : length of the featuriser's output; taken from its ``n_outputs`` or tried out
-    large_images : use the defaults for large images; by default for sides of 64 and more
-    seed : of the initial weights and of every later draw
-    hyperparameters : any of the class's `hyperparameters`, by name
+    input_shape : tuple of int
+        Shape of one example, ``(channels, height, width)`` or ``(n_features,)``.
+    n_labels, n_environments : int
+        Numbers of labels and of *training* environments.
+    featurizer : str, Module or callable
+        A name that `make_featurizer` knows ("auto" goes by the input shape), a module, of which
+        a copy is trained, or a function ``input_shape -> module``.
+    n_features : int, optional
+        Length of the featuriser's output [default: its ``n_outputs``, or tried out].
+    large_images : bool, optional
+        Use the defaults for large images [default: for sides of 64 and more].
+    seed : int
+        Of the initial weights and of every later draw.
+    **hyperparameters
+        Any of the class's `hyperparameters`, by name.
 
     >>> from equipoise.algorithms import ERM
     >>> erm = ERM((4,), n_labels=2, n_environments=1, seed=0, lr=1e-2)

@@ -71,16 +71,25 @@ class SweepSpec:
 
     Parameters
     ----------
-    datasets, algorithms, samplings : names
-    test_environments : those left out in turn, by name or position; None takes every one; a
-        dictionary has them for each dataset
-    seeds : of weights, batches and balancer
-    draws : of hyperparameters; the first is the recipe's, the others are random
-    profile : the recipe
-    settings : further fields of `RunSettings`, the same for all runs
-    adjustments : settings of some of the runs
-    leave_one_domain_out : add the runs with two environments left out which that rule needs
-    imports : modules or `.py` files that register datasets or algorithms of your own
+    datasets, algorithms, samplings : tuple of str
+        Names.
+    test_environments : tuple or dict, optional
+        Those left out in turn, by name or position, for all datasets or for each [default: every
+        one].
+    seeds : tuple of int
+        Of weights, batches and balancer.
+    draws : int
+        Of hyperparameters; the first is the recipe's, the others are random.
+    profile : str
+        The recipe.
+    settings : dict
+        Further fields of `RunSettings`, the same for all runs.
+    adjustments : tuple of Adjustment
+        Settings of some of the runs.
+    leave_one_domain_out : bool
+        Add the runs with two environments left out which that rule needs.
+    imports : tuple of str
+        Modules or `.py` files that register datasets or algorithms of your own.
 
     >>> SweepSpec(datasets=("ColoredMNIST",), algorithms=("ERM",), seeds=(0, 1)).samplings
     ('random', 'balanced')

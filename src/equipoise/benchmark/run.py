@@ -47,16 +47,28 @@ def train_run(
 
     Parameters
     ----------
-    output : directory of the run; the same call on it goes on, or returns the finished result
-    dataset : a registered name, or a dataset object (see `as_environments` for your own data)
-    test_environment : name or, failing that, position of the one left out; None trains on all
-    profile : the recipe that says what `settings` do not, "domainbed" or "quick"
-    featurizer : the name of a network, or a module or function ``input_shape -> module``
-    cache : where fitted balancers are shared, by default `.balancers` beside the run
-    num_workers : processes that fetch examples ahead, for slow `__getitem__`
-    trackers : "tensorboard", "mlflow", "wandb" or objects of your own, see `Tracker`
-    settings : any further field of `RunSettings`, for example ``steps=600`` or
-        ``hyperparameters={"lr": 1e-3}``
+    output : str or Path
+        Directory of the run; the same call on it goes on, or returns the finished result.
+    dataset : str or EnvironmentDataset
+        A registered name, or a dataset object (see `as_environments` for your own data).
+    algorithm, sampling : str
+        What is trained, and on which batches.
+    test_environment : str, int, float or None
+        Name or, failing that, position of the one left out; None trains on all.
+    seed, data_seed : int
+        Of the training, and of the data with their held-out parts.
+    profile : str
+        The recipe that says what `settings` do not, "domainbed" or "quick".
+    featurizer : str, Module or callable, optional
+        The name of a network, or a module or function ``input_shape -> module``.
+    cache : str or Path, optional
+        Where fitted balancers are shared [default: `.balancers` beside the run].
+    num_workers : int
+        Processes that fetch examples ahead, for slow `__getitem__`.
+    trackers : list of str or Tracker
+        "tensorboard", "mlflow", "wandb" or objects of your own.
+    **settings
+        Any further field of `RunSettings`, for example ``steps=600``.
     """
     if featurizer is not None:
         settings["featurizer"] = featurizer if isinstance(featurizer, str) else OWN_FEATURIZER

@@ -106,20 +106,41 @@ class RunSettings:
 
     Parameters
     ----------
-    dataset, data_seed, held_out : the data, and the share of each environment set aside
-    algorithm, hyperparameters, featurizer : what is trained; hyperparameters by name
-    sampling : "random", "balanced", "oracle" or "class-balanced"
-    test_environment : left out of training, by name or else by position; None trains on all
-    validation_environment : a second one left out, for leave-one-domain-out validation
-    seed : of weights, batches, augmentation and the balancer
-    steps, checkpoint_every : updates in all, and between two evaluations
-    augmentation, weight_average, warm_up, schedule, precision : the recipe; `weight_average` is
-        the decay of a moving average of the weights, which is then what is evaluated
-    anchors_per_environment, n_matches, degree_of_balancing : of balanced and oracle batches
-    balancer : keywords of `CausalBalancer`
-    selections : rules by which checkpoints are kept; None takes all that the data allow
-    evaluate_at_most : examples of each training environment's *train* part that checkpoints
-        before the last look at; held-out parts and the test environment are always complete
+    dataset : str
+        A registered name or a path.
+    data_seed, held_out : int, float
+        Of the data, and the share of each environment set aside.
+    algorithm, featurizer : str
+        What is trained, and its network.
+    hyperparameters : dict
+        Of the algorithm, by name.
+    sampling : str
+        "random", "balanced", "oracle" or "class-balanced".
+    test_environment : str, int or float, optional
+        Left out of training, by name or else by position [default: train on all].
+    validation_environment : str, int or float, optional
+        A second one left out, for leave-one-domain-out validation.
+    seed : int
+        Of weights, batches, augmentation and the balancer.
+    steps, checkpoint_every : int
+        Updates in all, and between two evaluations.
+    augmentation, schedule, precision : str
+        Of the recipe.
+    weight_average : float, optional
+        Decay of a moving average of the weights, which is then what is evaluated.
+    warm_up : int
+        Steps in which the learning rate rises to its value.
+    anchors_per_environment, n_matches : int, optional
+        Of balanced and oracle batches [default: by the batch size and the labels].
+    degree_of_balancing : float
+        The share of anchors that are balanced.
+    balancer : dict
+        Keywords of `CausalBalancer`.
+    selections : tuple of str, optional
+        Rules by which checkpoints are kept [default: all that the data allow].
+    evaluate_at_most : int, optional
+        Examples of each training environment's *train* part that checkpoints before the last
+        look at; held-out parts and the test environment are always complete.
 
     Lists, dictionaries and numbers of any kind are kept as plain ones, as a JSON file has them.
 

@@ -184,9 +184,12 @@ def run_sweep(
 
     Parameters
     ----------
-    runs : what `plan_sweep` gave
-    directory : where each run has a directory of its own name; sweeps may share it
-    workers : by default one process on this machine
+    runs : list of PlannedRun
+        What `plan_sweep` gave.
+    directory : str or Path
+        Where each run has a directory of its own name; sweeps may share it.
+    workers : Workers, optional
+        [default: one process on this machine]
     """
     directory = Path(directory).absolute()
     workers = workers or LocalWorkers(1)

@@ -244,9 +244,12 @@ class RayWorkers:
 
     Parameters
     ----------
-    cpus_per_run, gpus_per_run : what Ray sets aside for each; shares such as 0.5 are allowed
-    address : of a cluster, "auto" for the one this machine belongs to; None starts one here
-    n_workers : most runs at the same time; by default as many as Ray has room for
+    cpus_per_run, gpus_per_run : float
+        What Ray sets aside for each run; shares such as 0.5 are allowed.
+    address : str, optional
+        Of a cluster, "auto" for the one this machine belongs to [default: start one here].
+    n_workers : int, optional
+        Most runs at the same time [default: as many as Ray has room for].
     """
 
     def __init__(

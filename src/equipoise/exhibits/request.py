@@ -67,13 +67,18 @@ class ExhibitRequest:
 
     Parameters
     ----------
-    output : where table, plot and records go
-    runs : where the runs are; finished ones are not trained again
-    profile : "quick", or "paper" for the published protocol and the paper's own settings
-    seeds : how many, from 0
-    workers : runs at the same time; 0 trains in this process
-    features : of Table 2 alone: a saved dataset of frozen features
-    settings : further settings of every run, for example ``{"steps": 100}``
+    output, runs : Path
+        Where table, plot and records go, and where the runs are; finished ones stay.
+    profile : str
+        "quick", or "paper" for the published protocol and the paper's own settings.
+    seeds : int
+        How many, from 0.
+    workers : int
+        Runs at the same time; 0 trains in this process.
+    features : Path, optional
+        Of Table 2 alone: a saved dataset of frozen features.
+    settings : dict
+        Further settings of every run, for example ``{"steps": 100}``.
     """
 
     output: Path
