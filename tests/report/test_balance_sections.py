@@ -67,8 +67,19 @@ def test_the_test_is_shown_with_its_p_values():
     names = {"covariate": ["a<b", "c", "d"], "found": [True, False, False]}
     table = pd.DataFrame({"p_value": [1e-9, 0.21, NAN], **names})
     drawn = make_varying(make_diagnostics(varying=table)).render()
-    assert re.findall(r'class="number">([^<]*)<', drawn) == ["p value", "&lt; 0.001", "0.21", "–"]
+    assert re.findall(r'class="number">([^<]*)<', drawn) == ["p", "&lt; 0.001", "0.21", "–"]
     assert "<td>a&lt;b</td><td>yes</td>" in drawn
+
+
+def test_every_step_of_the_search_has_a_row_and_its_tests_fold_out():
+    steps = ["nothing varies", "nothing varies", "besides 1 dimensions"]
+    numbers = {"statistic": [300.0, 9.0, 1.0], "p_value": [0.0005, 0.4, 0.7]}
+    joint = {"joint_p_value": [0.0005, 0.0005, 0.9]}
+    table = pd.DataFrame({"hypothesis": steps, "test": ["a", "b", "a"], **numbers, **joint})
+    shown, folded = make_varying(make_diagnostics(varying=table)).render().split("<details>")
+    assert re.findall(r"<td>([^<]*)</td>", shown) == ["nothing varies", "besides 1 dimensions"]
+    assert re.findall(r'<td class="number">([^<]*)<', shown) == ["&lt; 0.001", "0.9"]
+    assert folded.count("<tr>") == 4
 
 
 def make_worst(**kinds):
