@@ -36,6 +36,9 @@ format: $(READY)  ## let ruff repair and format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(READY)  ## build the site into site/; a broken link or reference fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
+
 dist: $(READY)  ## build sdist and wheel, check them, try the wheel in a fresh environment
 	rm -rf dist build/fresh
 	$(BIN)/python -m build --no-isolation

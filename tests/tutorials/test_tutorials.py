@@ -69,3 +69,10 @@ def test_the_commands_of_the_tutorials_are_options_that_exist():
             assert command.startswith("equipoise balance ")
             for option in re.findall(r"--[a-z-]+", command):
                 assert option in known, f"{page.name}: {option}"
+
+
+@pytest.mark.slow
+def test_text(tmp_path, monkeypatch):
+    pytest.importorskip("all_minilm_l6_v2", reason="the extra `text` is not installed")
+    names = run_tutorial("text.md", tmp_path, monkeypatch)
+    assert names["X"].shape == (1000, 384)
