@@ -33,8 +33,8 @@ from equipoise.progress import track
 DEFAULT_MEMORY = 2 << 30
 #: The share of the free memory that a table of matches may take.
 MEMORY_SHARE = 0.25
-#: Labels of pairs that may have to be measured for a table: about two minutes of one core.
-MOST_MEASURED = 10**10
+#: Labels of pairs that may have to be measured for a table: about half a minute of one core.
+MOST_MEASURED = 2 * 10**9
 _ENTRIES_AT_ONCE = 1 << 18
 _TASKS_AT_ONCE = 16  # batches of strata between two steps of the progress bar
 
