@@ -58,24 +58,39 @@ def match_scores(
 
     Parameters
     ----------
-    log_scores : array-like, tensor, np.memmap or path of an .npy or .parquet file, [N, m]:
-        normalised log-probabilities; −inf is legal
-    labels : integer codes [N] in 0 … m−1
-    environments : integer codes [N]; None means a single environment
-    metric : "l1", "l2", "linf" (on probabilities) or "kl", KL(anchor‖candidate)
-    n_nearest : how many matches for each label
-    tolerance : matches farther than this are dropped, but never the nearest
-    caliper : the largest distance of a match, or "0.2sd": standard deviations of the logit
-    reuse_max : in how many anchors' lists a candidate may stand; the closest pairs win
-    common_support : True leaves out examples outside the range of scores that all labels share;
-        a number those to which some label of the environment gives less probability than that
-    exact : integer codes [N] that an example and its matches must share, such as sex
-    n_jobs : threads over (environment, label) strata, or what `joblib.parallel_config` says
-    generator : breaks ties at random
-    engine : "auto", or the name of one engine
-    device : a torch device for block products, such as "cuda"
-    memory : bytes the search may use besides its input and its answer
-    on_disk : keep the answer in a temporary file, which vanishes with it
+    log_scores : array-like, tensor, memmap or path of an .npy or .parquet file
+        Normalised log-probabilities [N, m]; −inf is legal.
+    labels : array of int [N]
+        Codes in 0 … m−1.
+    environments : array of int [N], optional
+        None means a single environment.
+    metric : str
+        "l1", "l2", "linf" (on probabilities) or "kl", KL(anchor‖candidate).
+    n_nearest : int
+        Matches kept for each label.
+    tolerance : float, optional
+        Matches farther than this are dropped, but never the nearest.
+    caliper : float or str, optional
+        The largest distance of a match, or "0.2sd": standard deviations of the logit.
+    reuse_max : int, optional
+        In how many anchors' lists a candidate may stand; the closest pairs win.
+    common_support : bool or float
+        True drops examples outside the labels' common score range; a number, those to which
+        some label of the environment gives less probability than that.
+    exact : array of int [N], optional
+        Codes that an example and its matches must share, such as sex.
+    n_jobs : int
+        Threads over (environment, label) strata, or what `joblib.parallel_config` says.
+    generator : Generator, optional
+        Breaks ties at random.
+    engine : str
+        "auto", or the name of one engine.
+    device : str, optional
+        A torch device for block products, such as "cuda".
+    memory : int, optional
+        Bytes the search may use besides its input and its answer.
+    on_disk : bool
+        Keep the answer in a temporary file, which vanishes with it.
 
     >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     >>> match_scores(scores, [0, 1, 1]).indices[..., 0]

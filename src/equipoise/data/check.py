@@ -75,8 +75,10 @@ def check_folders(
 
     Parameters
     ----------
-    dataset : the published set it should be; by default told from the directory's name
-    ignore : kinds of problems, of `PROBLEMS`, that are none here
+    dataset : str, optional
+        The published set it should be; by default told from the directory's name.
+    ignore : sequence of str
+        Kinds of problems, of `PROBLEMS`, that are none here.
     """
     for kind in ignore:
         check_choice("kind of problem", kind, PROBLEMS)

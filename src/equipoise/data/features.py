@@ -62,10 +62,13 @@ def compute_features(
 
     Parameters
     ----------
-    dataset : images or anything else the backbone takes; pixels are in 0…1
-    backbone : a module that gives [N, d], or [N, d, height, width], of which the mean over
-        places is taken; or a name, see `load_backbone`. It runs in evaluation mode
-    cache : directory of features; by default $EQUIPOISE_CACHE or the user's cache
+    dataset : EnvironmentDataset
+        Images or anything else the backbone takes; pixels are in 0…1.
+    backbone : Module or str
+        A module that gives [N, d], or [N, d, height, width], of which the mean over places is
+        taken; or a name, see `load_backbone`. It runs in evaluation mode.
+    cache : str or Path, optional
+        Directory of features; by default $EQUIPOISE_CACHE or the user's cache.
 
     What is computed is kept as it goes, so that an interrupted call goes on where it stopped.
 

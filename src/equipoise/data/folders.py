@@ -193,13 +193,20 @@ class ImageFolderEnvironments(EnvironmentDataset):
 
     Parameters
     ----------
-    root : the directory that holds a folder for every environment
-    image_size : what images are resized to, a side or (height, width)
-    on_broken : "raise" names every image that cannot be read; "skip" warns and goes on without
-    environment_names, label_names : names and order of the folders; by default all, sorted
-    cache : directory of decoded images; by default $EQUIPOISE_CACHE or the user's cache
-    n_jobs : threads that read and decode; by default one for each processor
-    verbose : show progress; by default where a terminal would show it
+    root : str or Path
+        The directory that holds a folder for every environment.
+    image_size : int or (height, width)
+        What images are resized to.
+    on_broken : str
+        "raise" names every image that cannot be read; "skip" warns and goes on without.
+    environment_names, label_names : sequence of str, optional
+        Names and order of the folders; by default all, sorted.
+    cache : str or Path, optional
+        Directory of decoded images; by default $EQUIPOISE_CACHE or the user's cache.
+    n_jobs : int, optional
+        Threads that read and decode; by default one for each processor.
+    verbose : bool, optional
+        Show progress; by default where a terminal would show it.
 
     `paths` are the files of the examples, relative to `root`; `skipped` the broken ones.
     """
