@@ -52,6 +52,12 @@ def test_table(tmp_path, monkeypatch):
     assert balanced > plain + 10
 
 
+def test_lalonde(tmp_path, monkeypatch):
+    pytest.importorskip("causaldata", reason="LaLonde is not tested: pip install causaldata")
+    names = run_tutorial("lalonde.md", tmp_path, monkeypatch)
+    assert max(worst for worst, _ in names["results"].values()) < 0.1
+
+
 def test_embeddings(tmp_path, monkeypatch):
     names = run_tutorial("embeddings.md", tmp_path, monkeypatch)
     assert names["shares"]["balanced"] > names["shares"]["random"] + 10
