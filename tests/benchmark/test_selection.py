@@ -31,7 +31,7 @@ def test_a_balanced_accuracy_that_is_not_known_is_never_chosen(missing):
     some = [brief(10, 0.6, missing), *RECORDS[1:]]
     assert SELECTIONS["balanced"]().select(some).step == 30
     none = [brief(r.step, r.validation_accuracy, missing) for r in RECORDS]
-    with pytest.raises(ValueError, match="no record has a balanced validation accuracy"):
+    with pytest.raises(ValueError, match="no record has an accuracy for this rule"):
         SELECTIONS["balanced"]().select(none)
     run = FinishedRun(
         dataset="tiny",

@@ -234,3 +234,19 @@ def test_what_is_held_out_changes_no_bit_of_the_trained_weights(sampling):
             pass
         ended.append(training.weights())
     assert all(torch.equal(ended[0][name], ended[1][name]) for name in ended[0])
+
+
+@pytest.mark.parametrize("algorithm", ["ERM", "GroupDRO", "CORAL", "DANN", "Fishr", "MTL", "PI"])
+def test_an_environment_without_a_match_is_left_out_of_steps_and_the_others_train(algorithm):
+    """In the west every label has a covariate of its own: nothing there can be matched."""
+    data = make_data()
+    west = np.arange(len(data)) % 5 == 0
+    names = np.where(west, "west", np.array(data.environment_names)[data.environments])
+    covariate = np.where(west, 3 + data.labels, data.covariate)
+    x = data.fetch(np.arange(len(data))).numpy()
+    wider = Examples(x, data.labels, names, covariate=covariate)
+    settings = make_settings(algorithm=algorithm, sampling="oracle")
+    with pytest.warns(UserWarning, match="left out of balanced batches"):
+        result = train(settings, wider)
+    assert [record.step for record in result.records] == [4, 8, 12]
+    assert set(result.records[0].held_out_accuracy) == {"east", "north", "south", "west"}

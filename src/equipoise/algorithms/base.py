@@ -336,6 +336,10 @@ class Algorithm(nn.Module):
         """Forget the moments, as before a jump in the size of the gradients."""
         self.optimizers[name].state.clear()
 
+    def copy_network(self) -> nn.Sequential:
+        """A second network: a copy of the featuriser and a classifier of its own."""
+        return nn.Sequential(deepcopy(self.featurizer), nn.Linear(self.n_features, self.n_labels))
+
     def draw_beta(self, alpha: float) -> float:
         """One draw from Beta(alpha, alpha)."""
         seed = int(torch.randint(2**62, (), generator=self.generator))

@@ -1,10 +1,9 @@
 """Environment inference for invariant learning, with GroupDRO (Creager et al. 2021)."""
 
-from copy import deepcopy
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
@@ -31,8 +30,7 @@ class EIIL(Algorithm):
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:
         super().build_networks(featurizer, n_features)
-        head = nn.Linear(self.n_features, self.n_labels)
-        self.reference = nn.Sequential(deepcopy(self.featurizer), head)
+        self.reference = self.copy_network()
         self.q: Tensor
         self.register_buffer("q", torch.full((2 * self.n_labels,), 1 / (2 * self.n_labels)))
 

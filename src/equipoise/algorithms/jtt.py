@@ -1,10 +1,9 @@
 """Just train twice (Liu et al. 2021)."""
 
-from copy import deepcopy
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
@@ -28,8 +27,7 @@ class JTT(Algorithm):
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:
         super().build_networks(featurizer, n_features)
-        head = nn.Linear(self.n_features, self.n_labels)
-        self.first_model = nn.Sequential(deepcopy(self.featurizer), head)
+        self.first_model = self.copy_network()
 
     def build_optimizers(self) -> None:
         self.add_optimizer("main", [*self.featurizer.parameters(), *self.classifier.parameters()])

@@ -1,10 +1,9 @@
 """Learning from failure (Nam et al. 2020)."""
 
-from copy import deepcopy
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
@@ -25,8 +24,7 @@ class LfF(Algorithm):
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:
         super().build_networks(featurizer, n_features)
-        head = nn.Linear(self.n_features, self.n_labels)
-        self.biased_model = nn.Sequential(deepcopy(self.featurizer), head)
+        self.biased_model = self.copy_network()
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         features, labels = self.encode(batches)

@@ -1,6 +1,5 @@
 """Predict then interpolate (Bao et al. 2021)."""
 
-from copy import deepcopy
 from typing import ClassVar
 
 import torch
@@ -31,8 +30,7 @@ class PI(Algorithm):
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:
         super().build_networks(featurizer, n_features)
         self.environment_networks = nn.ModuleList(
-            nn.Sequential(deepcopy(self.featurizer), nn.Linear(self.n_features, self.n_labels))
-            for _ in range(self.n_environments)
+            self.copy_network() for _ in range(self.n_environments)
         )
 
     def build_optimizers(self) -> None:

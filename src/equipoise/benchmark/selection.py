@@ -64,9 +64,15 @@ class Selection(ABC):
 class CheckpointSelection(Selection):
     """A rule for which the records of the run itself are enough."""
 
-    @abstractmethod
     def select(self, records: Sequence[Record]) -> Record:
-        """The chosen record; of equals the first."""
+        """The record of the highest score; of equals the first."""
+        scored = [(score, r) for r in records if _is_number(score := self.score(r))]
+        if not scored:
+            raise ValueError(
+                "no record has an accuracy for this rule to select by; 'balanced' needs a balancer "
+                "that leaves some held-out example a match"
+            )
+        return max(scored, key=lambda each: each[0] or 0.0)[1]
 
     @abstractmethod
     def score(self, record: Record) -> float | None:
@@ -84,24 +90,12 @@ class CheckpointSelection(Selection):
 class TrainDomainSelection(CheckpointSelection):
     """Best mean held-out accuracy of the training environments; needs no test data."""
 
-    def select(self, records: Sequence[Record]) -> Record:
-        return max(records, key=lambda record: record.validation_accuracy)
-
     def score(self, record: Record) -> float | None:
         return record.validation_accuracy
 
 
 class BalancedSelection(CheckpointSelection):
     """The same, weighted so that nothing is spurious; needs a fitted balancer, no test data."""
-
-    def select(self, records: Sequence[Record]) -> Record:
-        usable = [record for record in records if _is_number(self.score(record))]
-        if not usable:
-            raise ValueError(
-                "no record has a balanced validation accuracy to select by: the run needs a "
-                "balancer that leaves some held-out example a match"
-            )
-        return max(usable, key=lambda record: record.balanced_validation_accuracy or 0.0)
 
     def score(self, record: Record) -> float | None:
         return record.balanced_validation_accuracy
