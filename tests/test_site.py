@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from integration.browser import require_browser
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -48,3 +50,39 @@ def test_the_readme_is_a_landing_page():
     assert len(text.split()) < 700
     for address in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
         assert address.startswith("https://"), "pictures must show on the package index as well"
+
+
+@pytest.fixture(scope="module")
+def driver():
+    with require_browser().open() as opened:
+        yield opened
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize("width", [380, 1200])
+def test_no_page_is_wider_than_the_screen_or_complains(site, driver, width):
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    driver.get_log("browser")
+    for page in sorted(set(site.rglob("*.html")) - {site / "404.html"}):  # that one needs a server
+        driver.get(page.as_uri())
+        wide = driver.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= width, page.name
+    assert not [entry["message"] for entry in driver.get_log("browser")]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+def test_search_works_in_pages_opened_as_files(site, driver):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    screen = {"width": 1200, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    driver.get((site / "tutorials" / "table.html").as_uri())
+    field = driver.find_element(By.CSS_SELECTOR, "input.md-search__input")
+    field.click()
+    field.send_keys("caliper")
+    results = (By.CSS_SELECTOR, ".md-search-result__link")
+    WebDriverWait(driver, 20).until(lambda found: len(found.find_elements(*results)) > 1)
