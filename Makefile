@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SHELL  := /bin/bash
 
-.PHONY: help install demo test bench lint format docs dist clean
+.PHONY: help install demo test fuzz bench lint format docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,9 @@ demo: $(READY)  ## learn Z, match, train with random and with balanced batches
 test: lint  ## lint, type check, all tests
 	@# a process for each core, one thread in each: small tensors gain nothing from more
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto $(ARGS)
+
+fuzz: $(READY)  ## 50,000 bad inputs: none may end in a raw exception, a hang or a crash
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(ARGS)
 
 bench: $(READY)  ## print the speed ratios
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -138,7 +138,7 @@ def test_only_regular_files_are_read(tmp_path):
             check_regular(path)
     with pytest.raises(ValueError, match="cannot be read: No such file"):
         check_regular(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="a path that the system allows"):
         check_regular("a\0b")
 
 

@@ -6,7 +6,6 @@ import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,14 @@ from equipoise.balance.distances import get_metric
 from equipoise.balance.match import Caliper
 from equipoise.balance.matches import check_tolerance, keep_near_ties, pack_matches, unpack_matches
 from equipoise.balance.scores import check_support
-from equipoise.checks import check_count
-from equipoise.choices import check_choice
+from equipoise.checks import (
+    check_choice,
+    check_count,
+    check_device,
+    check_jobs,
+    check_seed,
+    show,
+)
 from equipoise.data import (
     DataNames,
     Source,
@@ -261,34 +266,24 @@ class CausalBalancer:
     def _check_parameters(self) -> tuple[FitSettings, tuple[int, ...] | None]:
         """All that can be told without data, before anything takes long."""
         get_metric(self.metric)
-        if self.prior != AUTO:
+        if not isinstance(self.prior, str) or self.prior != AUTO:
             get_prior(self.prior)
         if isinstance(self.latent_dim, str):
             check_choice("latent_dim", self.latent_dim, (AUTO,), hint="or a whole number")
-        elif self.latent_dim is not None and self.latent_dim < 1:
-            raise ValueError(f"latent_dim must be at least 1, got {self.latent_dim}")
+        elif self.latent_dim is not None:
+            check_count("latent_dim", self.latent_dim, most=10_000)
         check_choice("score", self.score, ("auto", *READINGS))
-        counts = {"n_nearest": self.n_nearest, "max_steps": self.max_steps}
-        for name, value in {**counts, "batch_size": self.batch_size}.items():
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        if not isinstance(self.random_state, Integral) or self.random_state < 0:
-            raise ValueError(
-                f"random_state must be an integer from 0 on, got {self.random_state!r}: it makes "
-                "a fit repeatable"
-            )
-        try:
-            torch.zeros((), device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"device {self.device!r} cannot be used: {error}") from error
+        check_count("n_nearest", self.n_nearest, most=10_000)
+        check_count("max_steps", self.max_steps)
+        check_seed("random_state", self.random_state)
+        check_device("device", self.device)
+        check_jobs("n_jobs", self.n_jobs)
         Caliper.parse(self.caliper)
         check_support(self.common_support)
         if self.reuse_max is not None:
             check_count("reuse_max", self.reuse_max)
         if self.tolerance is not None:
             check_tolerance(self.tolerance)
-        if not self.lr > 0:
-            raise ValueError(f"lr must be above 0, got {self.lr}")
         settings = FitSettings(
             max_steps=self.max_steps,
             batch_size=self.batch_size,
@@ -652,7 +647,9 @@ def _read_widths(hidden: Any) -> tuple[int, ...] | None:
     if not isinstance(widths, tuple | list) or not all(
         isinstance(w, int | np.integer) and w > 0 for w in widths
     ):
-        raise ValueError(f"hidden must be widths of layers such as 64 or [64, 64], got {hidden!r}")
+        raise ValueError(
+            f"hidden must be widths of layers such as 64 or [64, 64], got {show(hidden)}"
+        )
     return tuple(int(width) for width in widths) or None
 
 

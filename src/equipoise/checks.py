@@ -12,12 +12,15 @@ import numbers
 import os
 from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 #: The most of anything that is counted: examples, steps, neighbours.
 MOST = 10**9
 #: Seeds that torch, numpy and Python all take.
 MOST_SEED = 2**32 - 1
+#: Threads or processes side by side.
+MOST_JOBS = 1024
 
 
 def check_choice(kind: str, value: str, allowed: Iterable[str], *, hint: str = "") -> str:
@@ -28,11 +31,11 @@ def check_choice(kind: str, value: str, allowed: Iterable[str], *, hint: str = "
     >>> check_choice("metric", "l2", ["l1", "l2"])
     'l2'
     """
-    names = list(allowed)
+    names = [str(name) for name in allowed]
     if isinstance(value, str) and value in names:
         return value
     lowered = {name.lower(): name for name in names}
-    spoken = str(value).lower()[:200]
+    spoken = value.lower()[:200] if isinstance(value, str) else show(value)
     near = difflib.get_close_matches(spoken, lowered, n=1, cutoff=0.5)
     near = near or [name for name in lowered if name in spoken]
     guess = f" Did you mean {lowered[near[0]]!r}?" if near else ""
@@ -107,6 +110,33 @@ def check_text(name: str, value: Any) -> str:
     if not value:
         raise ValueError(f"{name} must not be empty")
     return value
+
+
+def check_path(name: str, value: Any) -> Path:
+    """A path that the system can look for, with `~` as the user's home.
+
+    >>> check_path("path", "photos/cat.png").name
+    'cat.png'
+    """
+    if not isinstance(value, str | os.PathLike) or isinstance(value, bytes):
+        raise TypeError(f"{name} must be a path, got {show(value)}")
+    try:
+        text = os.fspath(value)
+        os.fsencode(text)
+        path = Path(text).expanduser()
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{name} must be a path, got {show(value)} ({error})") from error
+    if "\0" in str(path) or any(len(os.fsencode(part)) > 255 for part in path.parts):
+        raise ValueError(f"{name} must be a path that the system allows, got {show(value)}")
+    return path
+
+
+def check_jobs(name: str, value: Any) -> int:
+    """How many threads or processes: 1 or more, or -1 for one on each processor."""
+    count = check_count(name, value, least=-1, most=MOST_JOBS)
+    if count == 0:
+        raise ValueError(f"{name} must be at least 1, or -1 for every processor, got 0")
+    return count
 
 
 def check_type(name: str, value: Any, kind: type | tuple[type, ...]) -> Any:

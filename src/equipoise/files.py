@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from equipoise.checks import check_memory, show
+from equipoise.checks import check_memory, check_path, show
 
 #: No JSON file of ours is larger, and no file of anyone else is read that is.
 MOST_JSON_BYTES = 2**28
@@ -190,7 +190,7 @@ def _digest_state(tensors: Mapping[str, torch.Tensor], facts: Any) -> str:
 
 def check_regular(path: str | Path) -> Path:
     """Refuse what is no regular file: a pipe or a device would be waited for without end."""
-    path = Path(path)
+    path = check_path("path", path)
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
@@ -284,7 +284,7 @@ def _check_is(value: Any, kind: Any, place: str) -> None:
 
 def load_state(path: str | Path) -> tuple[dict[str, torch.Tensor], Any]:
     """Read what `save_state` wrote; a damaged file is an `UnusableState` that names it."""
-    path = Path(path)
+    path = check_path("path", path)
     if not path.exists():
         raise UnusableState(f"no saved state at {path}")
     check_regular(path)
@@ -319,34 +319,34 @@ def read_array(path: str | Path, name: str | None = None) -> NDArray[Any]:
     path = check_regular(path)
     what = str(path) if name is None else f"array {name!r} of {path}"
     with contextlib.ExitStack() as stack:
-        opened: IO[bytes]
-        if name is None:
-            size, opened = path.stat().st_size, path.open("rb")
-        else:
-            archive = stack.enter_context(_open_npz(path))
-            info = archive.getinfo(f"{name}.npy")
-            size, opened = info.file_size, archive.open(info)
-        stack.enter_context(opened)
-        check_memory(what, size)
+        archive = None if name is None else stack.enter_context(_open_npz(path))
         try:
-            version = np.lib.format.read_magic(opened)
-            read_header = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }.get(version)
-            if read_header is None:
-                raise ValueError(f"its format has the version {version}")
-            shape, in_columns, kind = read_header(opened)
-            if kind.hasobject:
-                raise ValueError("it holds Python objects, which are never unpacked")
-            count = math.prod(shape)
-            if count * kind.itemsize > size:
-                raise ValueError(f"its header promises {shape} of {kind}, more than it holds")
-            content = opened.read(count * kind.itemsize)
-            flat = np.frombuffer(content, dtype=kind, count=count) if count else np.empty(0, kind)
-            return flat.reshape(shape, order="F" if in_columns else "C").copy()
+            if archive is None:
+                return _read_npy(stack.enter_context(path.open("rb")), path.stat().st_size)
+            info = archive.getinfo(f"{name}.npy")
+            return _read_npy(stack.enter_context(archive.open(info)), info.file_size)
         except Exception as error:  # numpy's and zip's readers raise all kinds on damaged content
             raise ValueError(f"{what} cannot be read as an array: {error}") from error
+
+
+def _read_npy(opened: IO[bytes], size: int) -> NDArray[Any]:
+    check_memory("it", size)
+    version = np.lib.format.read_magic(opened)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read_header is None:
+        raise ValueError(f"its format has the version {version}")
+    shape, in_columns, kind = read_header(opened)
+    if kind.hasobject:
+        raise ValueError("it holds Python objects, which are never unpacked")
+    count = math.prod(shape)
+    if count * kind.itemsize > size:
+        raise ValueError(f"its header promises {shape} of {kind}, more than it holds")
+    content = opened.read(count * kind.itemsize)
+    flat = np.frombuffer(content, dtype=kind, count=count) if count else np.empty(0, kind)
+    return flat.reshape(shape, order="F" if in_columns else "C").copy()
 
 
 @contextlib.contextmanager

@@ -249,7 +249,7 @@ BAD = {
         {"num_replicas": 3, "rank": 0},
         "multiple of the 3 replicas",
     ),
-    "no anchors": ({"anchors_per_environment": 0}, "anchors_per_environment=0"),
+    "no anchors": ({"anchors_per_environment": 0}, "anchors_per_environment must be at least 1"),
     "a rank that does not exist": ({"rank": 1, "num_replicas": 1}, "rank 1 is not one of 1"),
     "a rank without the number of ranks": ({"rank": 0}, "both num_replicas and rank"),
     "a degree above one": ({"degree_of_balancing": 1.5}, "degree_of_balancing must be"),

@@ -13,6 +13,8 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Sampler
 
+from equipoise.checks import check_count, check_seed, show
+
 Ints = NDArray[np.int64]
 
 
@@ -51,8 +53,14 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
             )
         if (num_replicas is None) != (rank is None):
             raise ValueError(
-                f"give both num_replicas and rank, or neither: got {num_replicas} and {rank}"
+                f"give both num_replicas and rank, or neither: got {show(num_replicas)} and "
+                f"{show(rank)}"
             )
+        if num_replicas is not None:
+            check_count("num_replicas", num_replicas)
+            check_count("rank", rank, least=0)
+        check_seed("seed", seed)
+        check_count(self._size_name, per_environment, most=10**7)
         self.seed, self.num_replicas, self.rank = seed, num_replicas, rank
         self._per_environment = per_environment
         self._find_share()

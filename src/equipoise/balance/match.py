@@ -28,7 +28,15 @@ from equipoise.balance.scores import (
     split_by,
 )
 from equipoise.balance.strata import Engines, Environment, Portions
-from equipoise.checks import check_count
+from equipoise.checks import (
+    check_count,
+    check_device,
+    check_jobs,
+    check_memory,
+    check_number,
+    check_type,
+    show,
+)
 
 
 def match_scores(
@@ -99,6 +107,13 @@ def match_scores(
            [ 0, -1]])
     """
     started = time.perf_counter()
+    check_type("generator", generator, (np.random.Generator, type(None)))
+    if n_jobs is not None:
+        check_jobs("n_jobs", n_jobs)
+    if device is not None:
+        check_device("device", device)
+    if memory is not None:
+        check_count("memory", memory, most=2**60)
     if tolerance is not None:
         check_tolerance(tolerance)
     # With a cap on reuse, say, the first match that is left may lie beyond the tolerance.
@@ -122,6 +137,10 @@ def match_scores(
     places = split_by(refine(where, exact)[order], order)
     portions = Portions.within(memory, m, n_nearest, jobs, max(map(len, places)))
 
+    if on_disk is None or on_disk is False:
+        hint = "take a smaller n_nearest"
+        what = f"the matches of {n:,} examples, {m} labels"
+        check_memory(what, 16.0 * n * m * n_nearest, hint=hint)
     indices = _make_table((n, m, n_nearest), -1, np.int64, on_disk)
     distances = _make_table((n, m, n_nearest), np.inf, np.float64, on_disk)
     engines: Counter[str] = Counter()
@@ -209,7 +228,7 @@ class Caliper:
             except ValueError:
                 limit = -1.0
         else:
-            limit = float(caliper)
+            limit = check_number("caliper", caliper)
         if not limit >= 0:
             raise ValueError(
                 f"caliper must be a distance of at least 0, or standard deviations of the logit "
@@ -275,15 +294,23 @@ def match_covariate(
            [ 0, -1],
            [-1, -1]])
     """
-    values = np.asarray(covariate)
-    n = len(values)
+    check_type("generator", generator, np.random.Generator)
+    try:
+        _, value_codes = np.unique(np.asarray(covariate), return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"covariate must hold values that can be sorted: {error}") from error
+    if value_codes.ndim != 1 or np.ndim(covariate) != 1:
+        raise ValueError(f"covariate must be one-dimensional, got {show(covariate)}")
+    n = len(value_codes)
     if n == 0:
         raise ValueError("covariate is empty: there is nothing to match")
-    check_count("n_nearest", n_nearest)
-    m = n_labels or int(np.max(labels)) + 1
+    check_count("n_nearest", n_nearest, most=10_000)
+    label_codes = check_codes("labels", labels, n)
+    m = n_labels or int(label_codes.max()) + 1
     label_codes = check_labels(labels, n, m)
     environment_codes = check_codes("environments", environments, n)
-    _, value_codes = np.unique(values, return_inverse=True)
+    hint = "take a smaller n_nearest"
+    check_memory(f"the matches of {n:,} examples, {m} labels", 16.0 * n * m * n_nearest, hint=hint)
     indices = np.full((n, m, n_nearest), -1, dtype=np.int64)
     companions = np.empty((n, n_nearest), dtype=np.int64)
     for environment in np.unique(environment_codes):

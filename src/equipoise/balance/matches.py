@@ -14,7 +14,7 @@ from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import Encoding, as_table, check_alignment
 from equipoise.balance.groups import Groups
 from equipoise.balance.scores import check_codes, check_labels
-from equipoise.checks import check_count, require
+from equipoise.checks import check_count, check_number, require
 from equipoise.files import write_whole
 from equipoise.progress import track
 
@@ -255,8 +255,7 @@ def keep_closest(matches: Matches, covariates: Any, labels: Any, *, n_nearest: i
 
 def check_tolerance(tolerance: float) -> None:
     """A distance, 0 or more."""
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance must be 0 or more, got {tolerance}")
+    check_number("tolerance", tolerance, least=0.0)
 
 
 def pack_matches(matches: Matches) -> dict[str, NDArray]:

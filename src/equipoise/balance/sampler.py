@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.balance.batches import EnvironmentBatchSampler, Ints
 from equipoise.balance.matches import Matches, MatchSource
-from equipoise.checks import MOST, check_count
+from equipoise.checks import MOST, check_count, check_number
 
 Floats = NDArray[np.float64]
 
@@ -124,6 +124,7 @@ class BalancedBatchSampler(EnvironmentBatchSampler):
             self._check_table(self.matches)
         n_labels = self.matches.has_match(np.zeros(1, dtype=np.int64)).shape[1]
         self.n_matches = choose_n_matches(n_labels, self.n_matches)
+        check_number("degree_of_balancing", self.degree_of_balancing)
         if not 0.0 <= self.degree_of_balancing <= 1.0:
             raise ValueError(f"degree_of_balancing must be in 0…1, got {self.degree_of_balancing}")
         if self.degree_of_balancing < 1.0 and self.matches.companions is None:

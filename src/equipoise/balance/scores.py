@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.balance.distances import FloatArray, IntArray, Scores
-from equipoise.checks import require
+from equipoise.checks import check_number, require
 
 #: float32 scores whose logits were in the hundreds are off by 1e-4; raw logits by far more.
 NORMALISATION_TOLERANCE = 1e-3
@@ -222,9 +222,12 @@ def common_support(
 
 def check_support(rule: bool | float | None) -> float | None:
     """None for the min–max rule, or the least probability that every label must have."""
-    if rule is None or isinstance(rule, bool | np.bool_) or rule == 0:
+    if rule is None or isinstance(rule, bool | np.bool_):
         return None
-    if isinstance(rule, str) or not 0.0 < rule < 0.5:
+    rule = check_number("common_support", rule)
+    if rule == 0:
+        return None
+    if not 0.0 < rule < 0.5:
         raise ValueError(
             f"common_support must be True, False or a least probability between 0 and 0.5, got "
             f"{rule!r}: 0.1 is usual for two labels, less for more"

@@ -14,6 +14,7 @@ from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import Encoding, as_table, check_alignment
 from equipoise.balance.matches import Matches, MatchSource
 from equipoise.balance.scores import check_codes, check_labels, check_log_scores
+from equipoise.checks import show
 
 Moment = str | tuple[str, str]
 
@@ -30,6 +31,8 @@ def balanced_frequencies(matches: MatchSource, n_matches: int | None = None) -> 
     a = m−1 the weights give the balanced distribution, so a weighted accuracy estimates accuracy
     where nothing is spurious.
     """
+    if not hasattr(matches, "lookup"):
+        raise TypeError(f"matches must come from match_scores, got {show(matches)}")
     if not isinstance(matches, Matches):
         return _estimate_frequencies(matches, n_matches)
     n, m, _ = matches.indices.shape
@@ -78,6 +81,10 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
     >>> effective_sample_size(np.array([1.0, 1.0, 2.0]))
     2.6666666666666665
     """
+    weights = np.asarray(weights)
+    if weights.dtype.kind not in "biuf" or not np.isfinite(weights).all():
+        raise ValueError(f"weights must be finite numbers, got {show(weights)}")
+    weights = weights.astype(np.float64)
     total = float(weights.sum())
     return total**2 / float(np.square(weights).sum()) if total else 0.0
 

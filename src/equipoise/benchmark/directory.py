@@ -25,6 +25,7 @@ from equipoise.benchmark.records import (
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import RunResult, Training
+from equipoise.checks import check_path
 from equipoise.files import (
     DamagedFile,
     UnusableState,
@@ -171,7 +172,7 @@ class RunDirectory:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = check_path("path", path)
         self.settings = self.path / "settings.json"
         self.records = self.path / "records.jsonl"
         self.result = self.path / "result.json"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import typer
@@ -21,7 +23,9 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (ValueError, OSError, ImportError) as error:
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            if isinstance(error, TypeError) and not _is_ours(error):
+                raise
             said = speak_of_options(str(error), list_options(command))
             Console(stderr=True).print(f"error: {said}", style="red", markup=False, highlight=False)
             raise typer.Exit(2) from error
@@ -30,6 +34,12 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             raise typer.Exit(130) from None
 
     return guarded
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether the package itself raised it; another TypeError is a mistake of ours to be seen."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def train(
     device: Device = "cpu",
     data_dir: DataDir = None,
     num_workers: Annotated[
-        int, typer.Option(min=0, help="Processes that fetch examples ahead.")
+        int, typer.Option(min=0, max=1024, help="Processes that fetch examples ahead.")
     ] = 0,
     track: Annotated[
         list[str] | None, typer.Option(help="tensorboard, mlflow or wandb; repeatable.")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice, check_path
 from equipoise.data.cache import choose_data_cache, count_threads
 from equipoise.data.folders import LAYOUT, FolderTree, scan_folders, spell
 from equipoise.data.images import digest_files, find_fault
@@ -82,11 +82,11 @@ def check_folders(
     """
     for kind in ignore:
         check_choice("kind of problem", kind, PROBLEMS)
-    root = Path(root).expanduser()
+    root = check_path("root", root)
     if root.is_file():
         raise ValueError(f"{root} is a file; expected a directory {root.name}/{LAYOUT}")
-    benchmark = get_image_benchmark(dataset) if dataset else _recognise(root)
-    if benchmark is not None and dataset and root.is_dir():
+    benchmark = _recognise(root) if dataset is None else get_image_benchmark(dataset)
+    if benchmark is not None and dataset is not None and root.is_dir():
         root = find_benchmark(benchmark, root)
     tree = scan_folders(
         root,

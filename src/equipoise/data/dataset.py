@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from equipoise.checks import check_number, check_seed, show
+
 FINGERPRINT_BLOCK = 1024
 
 
@@ -128,9 +130,15 @@ def split_environments(
     >>> len(split.train), len(split.held_out)
     (12, 3)
     """
+    check_number("held_out", held_out)
     if not 0.0 < held_out < 1.0:
         raise ValueError(f"held_out must be a share between 0 and 1, got {held_out}")
+    check_seed("data_seed", data_seed)
     codes = np.asarray(environments)
+    if codes.ndim != 1 or codes.dtype.kind not in "biufUS":
+        raise ValueError(
+            f"environments must be one number or name for each example, got {show(environments)}"
+        )
     parts = []
     for position, environment in enumerate(np.unique(codes)):
         members = np.flatnonzero(codes == environment)

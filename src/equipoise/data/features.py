@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from equipoise.checks import check_count, check_device, check_text, check_type
 from equipoise.data.cache import RowStore, choose_data_cache, tell_wait
 from equipoise.data.dataset import EnvironmentDataset
 from equipoise.progress import track
@@ -78,11 +79,12 @@ def compute_features(
     >>> compute_features(pictures, nn.Conv2d(3, 5, 3), cache=tempfile.mkdtemp())
     FeatureEnvironments(4 examples of shape (5,), 2 labels, 2 environments)
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    check_count("batch_size", batch_size, most=10**6)
+    check_device("device", device)
     if len(dataset) == 0:
         raise ValueError("the dataset is empty: there is nothing to compute features of")
     network = load_backbone(backbone) if isinstance(backbone, str) else backbone
+    check_type("backbone", network, nn.Module)
     folder = choose_data_cache(cache) / "features" / fingerprint_backbone(network)
     digests = _digest(dataset)
     store = RowStore.reopen(folder)
@@ -217,6 +219,7 @@ def load_backbone(name: str) -> nn.Module:
     without their classifier. What stands after the colon is a module, or a class or function
     without arguments that gives one; it is handed pixels in 0…1.
     """
+    check_text("backbone", name)
     if name.startswith(TIMM):
         return _load_timm(name.removeprefix(TIMM))
     place, colon, attribute = name.rpartition(":")

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice, check_path
 from equipoise.data.cache import choose_data_cache
 from equipoise.data.dataset import EnvironmentDataset
 from equipoise.data.examples import list_some
@@ -69,7 +69,7 @@ def scan_folders(
     Given names find their folders whatever the case and whether words are parted by a space or
     an underscore; one without a folder has no images. Hidden files and folders do not count.
     """
-    root = Path(root)
+    root = check_path("root", root)
     if not root.is_dir():
         raise ValueError(f"there is no directory {root}; expected {root}/{LAYOUT}")
     seen = {(root.stat().st_dev, root.stat().st_ino)}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice, check_path
 from equipoise.data.dataset import EnvironmentDataset
 from equipoise.data.examples import Examples
 from equipoise.data.folders import IMAGE_SIZE, ImageFolderEnvironments
@@ -47,7 +47,7 @@ def open_dataset(
     >>> open_dataset(table, label="ill", environment="hospital")
     TableEnvironments(2 examples of shape (1,), 2 labels, 2 environments)
     """
-    path = Path(path).expanduser()
+    path = check_path("path", path)
     if not path.exists():
         raise ValueError(f"there is no data at {path}")
     of_tables = {"label": label, "environment": environment, "features": features}
@@ -120,11 +120,12 @@ def get_dataset(
 
 def check_dataset(name: str, *, data_dir: str | Path | None = None) -> Path | None:
     """The path that `name` is, or None for a known name; anything else is a ValueError."""
-    if name in _DATASETS:
+    if isinstance(name, str) and name in _DATASETS:
         return None
-    folders = [Path()] if data_dir is None else [Path(), Path(data_dir).expanduser()]
+    folders = [Path()] if data_dir is None else [Path(), check_path("data_dir", data_dir)]
+    given, name = check_path("dataset", name), str(name)
     for folder in folders:
-        path = folder / Path(name).expanduser()
+        path = folder / given
         if name and path.exists():
             return path
     if "/" in name or "\\" in name or Path(name).suffix:

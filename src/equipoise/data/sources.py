@@ -14,7 +14,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from equipoise.checks import check_choice, check_memory, show
+from equipoise.checks import check_choice, check_memory, check_type, show
 from equipoise.data.dataset import EnvironmentDataset
 
 BLOCK = 512
@@ -36,6 +36,8 @@ class ArraySource:
 
     def __init__(self, x: Tensor) -> None:
         x = x.detach()
+        if x.layout is not torch.strided:
+            raise ValueError(f"X is a tensor of the layout {x.layout}: make it dense, X.to_dense()")
         if x.dtype == torch.bool:
             x = x.float()
         if x.ndim < 2:
@@ -118,6 +120,8 @@ def _stack(rows: list[Any]) -> Tensor:
             "items of the dataset must be x, or tuples that begin with x, where x is an array or "
             f"tensor of one shape for all; got {type(rows[0]).__name__} ({error})"
         ) from error
+    if batch.ndim < 2:
+        raise ValueError("items of the dataset are single numbers; expected an array for each")
     _check_channels_first(tuple(batch.shape[1:]))
     return batch.float() / 255.0 if batch.dtype == torch.uint8 else batch.float()
 
@@ -194,6 +198,7 @@ def take_columns(
     if features is None:
         chosen = [name for name in there if name not in (label, environment)]
     else:
+        check_type("features", features, (str, list, tuple, np.ndarray))
         chosen = [features] if isinstance(features, str) else list(features)
         for name in chosen:
             check_choice("column features=", name, there)

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice, check_count, check_number, check_seed
 from equipoise.data import Source
 from equipoise.denormals import flush_denormals
 from equipoise.files import UnusableState, load_state, save_state
@@ -55,8 +55,10 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         check_choice("schedule", self.schedule, SCHEDULES)
-        if not self.feature_noise > 0:
-            raise ValueError(f"feature_noise must be above 0, got {self.feature_noise}")
+        check_number("feature_noise", self.feature_noise, above=0.0, most=1e6)
+        object.__setattr__(self, "lr", check_number("lr", self.lr, above=0.0, most=1e3))
+        check_count("batch_size", self.batch_size, most=10**7)
+        check_seed("seed", self.seed)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from equipoise.checks import check_count, check_memory, check_seed
 from equipoise.data import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent.identifiability import (
@@ -53,6 +55,25 @@ def choose_latent_dim(
     """
     cap = min(16 if is_small(input_shape) else 64, math.prod(input_shape))
     return max(1, min((n_labels * n_environments - 1) // statistics_per_dimension, cap))
+
+
+def _check_size(
+    input_shape: Sequence[int],
+    n_labels: int,
+    n_environments: int,
+    latent_dim: int,
+    hidden: Sequence[int],
+) -> None:
+    """Refuse networks that would not fit: two of them, each with moments of Adam."""
+    widths = [math.prod(input_shape) + n_labels + n_environments + 2 * latent_dim]
+    widths += [check_count("hidden", width, most=10**6) for width in hidden]
+    widths += widths[:1]
+    weights = sum(a * b for a, b in itertools.pairwise(widths))
+    check_memory(
+        f"a model with hidden={tuple(hidden)} and latent_dim={latent_dim}",
+        2 * 4 * 4 * weights,
+        hint="take smaller ones, or features in place of pixels",
+    )
 
 
 def _warn_of_size(input_shape: tuple[int, ...], hidden: tuple[int, ...]) -> None:
@@ -102,9 +123,9 @@ class LatentCovariateModel(nn.Module):
         k = family.statistics_per_dimension
         if latent_dim is None:
             latent_dim = choose_latent_dim(n_labels, n_environments, k, input_shape)
-        elif latent_dim < 1:
-            raise ValueError(f"latent_dim must be at least 1, got {latent_dim}")
-        elif n_labels * n_environments <= latent_dim * k:
+        latent_dim = check_count("latent_dim", latent_dim, most=10_000)
+        check_seed("seed", seed)
+        if n_labels * n_environments <= latent_dim * k:
             largest = (n_labels * n_environments - 1) // k
             warnings.warn(
                 f"latent_dim={latent_dim} breaks the condition m·|E| > n·k of Theorem 3.3: "
@@ -114,6 +135,7 @@ class LatentCovariateModel(nn.Module):
                 stacklevel=2,
             )
         hidden = hidden or default_hidden(input_shape)
+        _check_size(input_shape, n_labels, n_environments, latent_dim, hidden)
         self.settings = ModelSettings(
             tuple(input_shape), n_labels, n_environments, latent_dim, prior, tuple(hidden)
         )

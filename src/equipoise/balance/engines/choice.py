@@ -233,7 +233,7 @@ class Search:
     chosen: dict[int, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        check_count("n_nearest", self.n_nearest)
+        check_count("n_nearest", self.n_nearest, most=10_000)
         check_choice("engine", self.engine, ["auto", *ENGINES])
         if self.device is not None and self.engine not in ("auto", "blocked"):
             raise ValueError(

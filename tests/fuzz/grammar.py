@@ -1,0 +1,124 @@
+"""Bad and odd values, arrays, texts and files: the grammar that fuzz cases are drawn from."""
+
+from __future__ import annotations
+
+import decimal
+import fractions
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+
+class Rude:
+    """An object whose every answer is an error."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+    __str__ = __repr__
+
+
+SCALARS: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, 2, 3, -1, 7, 10**6, 10**12, 10**20, 1 << 20_000, -(10**30)),
+    *(0.0, 0.5, 1.0, 1.5, -0.5, 1e-300, 1e308, math.nan, math.inf, -math.inf, 1j),
+    *("", "a", "auto", "3", "0.2sd", "nan", "1e999", "cpu", "cuda:99", "x" * 10_000, "[/red]"),
+    *("\x00", "\ud800", "ünï", "../..", b"bytes", [], [1], [[1]], (), (1, 2), {}, {"a": 1}, set()),
+    *(np.int64(3), np.float32(0.5), np.bool_(True), np.str_("kl"), np.array(2), np.arange(3)),
+    *(np.array([]), np.datetime64("2020-01-01"), torch.tensor(3), torch.Generator()),
+    *(decimal.Decimal("1.5"), fractions.Fraction(1, 3), pd.NA, pd.NaT, Path("x"), object()),
+    *(len, int, Rude(), np.random.default_rng(0), slice(0, 3), Ellipsis, range(3)),
+)
+
+COLUMNS: tuple[Any, ...] = (
+    *(None, 0, "labels", [], [0], [0, 1], [None] * 60, ["a"] * 60, list(range(60)), [[0]] * 60),
+    *([float("nan")] * 60, [0, math.inf] * 30, [0, "a"] * 30, [0.5, 1.5] * 30, [0, 1] * 30),
+    *(
+        ["a", None] * 30,
+        [True, False] * 30,
+        [b"a", b"\xff"] * 30,
+        [(0,), (1,)] * 30,
+        ["", "é"] * 30,
+    ),
+    *(np.zeros((60, 1)), np.zeros((60, 2)), np.arange(60) % 2, np.arange(60) % 2 * 1j, {0: 1}),
+    *(
+        np.zeros(60, dtype="M8[D]"),
+        np.zeros(60, dtype=[("a", "i4")]),
+        np.array(["x\x00", "y"] * 30),
+    ),
+    *(np.arange(60, dtype=np.longdouble) % 2, np.full(60, 2**63, dtype=np.uint64), iter([0, 1])),
+    *(
+        pd.Series([0, 1] * 30, index=range(60, 120)),
+        pd.Series([pd.NA, 1] * 30),
+        set("ab"),
+        object(),
+    ),
+    *(pd.Categorical(["a", "b"] * 30), torch.arange(60) % 2, torch.zeros(60, 1), Rude(), len),
+    *(pd.Series(pd.date_range("2020", periods=60)), ["[/red]", "\\input"] * 30, ["a\nb", "c"] * 30),
+)
+
+EXAMPLES: tuple[Any, ...] = (
+    *(None, 0, "x", [], [[]], [[], []], [1, 2], [[1], [1, 2]], [["a"]] * 60, [[None]] * 60),
+    *(np.zeros((60, 0)), np.zeros((0, 3)), np.zeros(60), np.zeros((60, 3)), np.ones((60, 1))),
+    *(np.full((60, 2), np.nan), np.full((60, 2), np.inf), np.full((60, 2), 1e308)),
+    *(np.zeros((60, 2), dtype=complex), np.zeros((60, 2), dtype=bool), np.zeros((60, 2), "U3")),
+    *(np.zeros((60, 2), dtype=object), np.zeros((60, 2), dtype="M8[s]"), np.zeros((60, 2, 2))),
+    *(np.zeros((60, 8, 8, 3)), np.zeros((60, 3, 4, 4), dtype=np.uint8), np.zeros((60, 1, 1, 1, 1))),
+    *(np.zeros((60, 2), dtype=np.float16), np.zeros((60, 2), dtype=np.longdouble), object(), len),
+    *(
+        pd.DataFrame({"a": ["x"] * 60}),
+        pd.DataFrame({"a": [0.5] * 60, 1: [2] * 60}),
+        pd.DataFrame(),
+    ),
+    *(pd.DataFrame([[1, 2]] * 60, columns=["a", "a"]), pd.DataFrame({"a": [pd.NA] * 60}), {}),
+    *(torch.zeros(60, 2, dtype=torch.int8), torch.zeros(60, 2).to_sparse(), torch.zeros(0), set()),
+    *(
+        torch.full((60, 2), float("nan")),
+        torch.zeros(60, 2, requires_grad=True),
+        range(60),
+        "x" * 60,
+    ),
+    *(torch.zeros(60, 2, dtype=torch.bfloat16), torch.zeros(60, 2, dtype=torch.complex64), Rude()),
+    *(iter([[1.0]]), {"a": [1]}, b"x" * 60, pd.Series([1.0] * 60), np.zeros((60, 2))[::-1]),
+)
+
+TEXTS: tuple[bytes, ...] = (
+    *(b"", b"\x00", b"\xff\xfe", b"{", b"[]", b"null", b"{}", b"0", b'"a"', b"[" * 50_000, b"NaN"),
+    *(b'{"version": 2}', b'{"format": "equipoise dataset", "version": 2}', b'{"a": ' * 20_000),
+    *(b"a,b\n1", b"label,environment,x\n", b"label,environment,x\n0,0,1\n1,0,2\n0,1,3\n1,1,4\n"),
+    *(b"label;environment;x\n0;0;1,5\n1;1;2,5\n", b"a" * 100_000, b'"' * 1000, b"\n" * 1000),
+    *(
+        b"label,environment,x\n0,0,\n",
+        b"label,label,x\n0,0,1\n",
+        b"label,environment,x\n0,0,1e999\n",
+    ),
+    *(b"\x93NUMPY\x01\x00v\x00{'descr': 'O'", b"PK\x03\x04" + b"\x00" * 40, b"PAR1" + b"\x00" * 20),
+    *(b"datasets: x", b"- a", b"&a [*a]", b"!!python/object:os.system {}", b"a: b: c", b"\t- x"),
+    *(b"\x80\x04\x95", b"\x10" + b"\x00" * 7 + b'{"a":1}', b"\xff" * 8, b"GIF89a", b"<html>"),
+)
+
+
+def mutate(content: bytes, rng: np.random.Generator) -> bytes:
+    """A file's bytes with a part changed, cut out, doubled or put elsewhere."""
+    if not content:
+        return rng.bytes(8)
+    start, end = sorted(rng.integers(0, len(content) + 1, size=2).tolist())
+    kind = rng.integers(6)
+    if kind == 0:  # bits
+        changed = bytearray(content)
+        for place in rng.integers(0, len(content), size=rng.integers(1, 5)):
+            changed[place] ^= 1 << int(rng.integers(8))
+        return bytes(changed)
+    if kind == 1:
+        return content[:start]
+    if kind == 2:
+        return content[:start] + content[end:]
+    if kind == 3:
+        return content[:end] + content[start:end] + content[end:]
+    if kind == 4:
+        return content[:start] + rng.bytes(int(rng.integers(1, 9))) + content[start:]
+    words = (b"null", b"-1", b"1e999", b"[]", b"{}", b'""', b"true", b"99999999999999999999")
+    return content[:start] + words[rng.integers(len(words))] + content[start + 1 :]
