@@ -41,6 +41,9 @@ class Ranks:
         """What the first rank has, on every rank."""
         return value
 
+    def meet(self) -> None:
+        """Wait until every rank is here."""
+
 
 class DistributedRanks(Ranks):
     """The ranks of a `torch.distributed` process group.
@@ -80,6 +83,9 @@ class DistributedRanks(Ranks):
         box = [value]
         dist.broadcast_object_list(box, device=self._device, group=self.group)
         return box[0]
+
+    def meet(self) -> None:
+        dist.barrier(group=self.group)
 
     @property
     def _device(self) -> torch.device:

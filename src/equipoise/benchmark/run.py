@@ -137,7 +137,9 @@ def execute_run(
         wait=wait,
         verbose=verbose and ranks.is_first,
     )
-    return job.run_and_write() if ranks.is_first else job.run()
+    result = job.run_and_write() if ranks.is_first else job.run()
+    ranks.meet()  # leave together: gloo may abort a process that ends first
+    return result
 
 
 def name_environments(settings: RunSettings, dataset: EnvironmentDataset) -> RunSettings:
