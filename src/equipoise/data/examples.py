@@ -212,7 +212,8 @@ def check_for_balancing(examples: Examples) -> None:
         )
     if m < 2:
         raise ValueError(
-            f"balancing needs two labels or more, but every example has the label {labels[0]!r}"
+            f"balancing needs two labels or more, but every example has the label {labels[0]!r}: "
+            "one class"
         )
     if len(sites) < 2:
         raise ValueError(

@@ -45,7 +45,9 @@ class ArraySource:
                 f"X must be [N, features] or [N, channels, h, w], got {tuple(x.shape)}"
             )
         if 0 in x.shape[1:]:
-            raise ValueError(f"examples of X hold no numbers: its shape is {tuple(x.shape)}")
+            raise ValueError(
+                f"X has 0 feature(s) (shape={tuple(x.shape)}) while a minimum of 1 is required."
+            )
         if x.is_complex():
             raise ValueError(f"X must hold real numbers, got {x.dtype}")
         if x.is_floating_point() and not bool(torch.isfinite(x).all()):
@@ -153,7 +155,8 @@ def as_source(x: Any) -> Source:
         if array.dtype == object or array.dtype == np.longdouble:
             array = array.astype(np.float64)
         if array.dtype.kind not in "biuf":
-            raise TypeError(f"it holds {array.dtype}")
+            complex_ = ". Complex data not supported" if array.dtype.kind == "c" else ""
+            raise TypeError(f"it holds {array.dtype}{complex_}")
         tensor = torch.from_numpy(np.require(array, requirements=("C", "W")))
     except (TypeError, ValueError) as error:
         text = _find_text(x)

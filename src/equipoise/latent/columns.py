@@ -108,7 +108,7 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
         values, counts = np.unique(x[:, column], return_counts=True)
         if len(values) < 2:
             continue
-        if len(values) > MAX_LEVELS:
+        if len(values) > min(MAX_LEVELS, n // 2):
             shift = _choose_shift(x[:, column], counts, cells)
             knots, heights = _score_normally(x[:, column] - shift[environments])
             rows.append((column, np.nan, knots, heights, shift))
