@@ -25,20 +25,19 @@ def hold_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Itera
 
     with tell_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        opened = path.open("a+")
+        opened = path.open("a+b", buffering=0)
     with opened as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if on_wait is None:
                 file.seek(0)
-                raise Locked(file.read().strip() or "unknown") from None
+                raise Locked(file.read().decode(errors="replace").strip() or "unknown") from None
             on_wait()
             fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
+        with tell_write_errors(path):
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
         yield
 
 

@@ -54,11 +54,11 @@ def track(
         return
     rich = require("rich.progress", extra="cli")
     columns = (
-        rich.TextColumn("{task.description}"),
+        rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(bar_width=10),
         rich.MofNCompleteColumn(),
         rich.TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        rich.TextColumn("{task.fields[note]}"),
+        rich.TextColumn("{task.fields[note]}", markup=False),
     )
     shown = console or rich.Console(stderr=True)
     with rich.Progress(*columns, console=shown, speed_estimate_period=memory) as bar:
