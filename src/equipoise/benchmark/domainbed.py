@@ -14,7 +14,7 @@ import yaml
 from equipoise.algorithms import get_algorithm, list_algorithms
 from equipoise.benchmark.records import Record
 from equipoise.benchmark.selection import FinishedRun, SelectedRun
-from equipoise.paper import AVERAGE, list_accuracies
+from equipoise.paper import list_environments
 
 FILE = "results.jsonl"
 
@@ -117,11 +117,7 @@ def _make_record(line: Mapping[str, Any], names: Sequence[str], left_out: Sequen
 
 def _name_environments(dataset: str, line: Mapping[str, Any]) -> list[str]:
     n = sum(1 for key in line if key.startswith("env") and key.endswith("_in_acc"))
-    known = dict.fromkeys(
-        each.test_environment
-        for each in list_accuracies()
-        if each.dataset == dataset and each.table > 4 and each.test_environment != AVERAGE
-    )
+    known = list_environments().get(dataset, ())
     return list(known) if len(known) == n else [str(position) for position in range(n)]
 
 

@@ -12,6 +12,9 @@ from typing import Any
 
 from equipoise.benchmark.records import Record
 from equipoise.choices import check_choice
+from equipoise.paper import find_accuracy
+
+METRIC = "balancer.metric"  # a setting that the paper varies as well
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +174,21 @@ class SelectedRun:
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     by: dict[str, Any] = field(default_factory=dict)  # settings that tell the cells apart
     run: str = ""
+
+    @property
+    def paper_accuracy(self) -> float | None:
+        """The paper's number for this cell, in percent."""
+        if set(self.by) - {METRIC}:
+            return None
+        found = find_accuracy(
+            dataset=self.dataset,
+            algorithm=self.algorithm,
+            sampling=self.sampling,
+            test_environment=self.test_environment,
+            selection=self.selection,
+            metric=str(self.by.get(METRIC, "")),
+        )
+        return None if found is None else found.accuracy
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a JSON file."""

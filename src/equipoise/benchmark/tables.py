@@ -17,7 +17,7 @@ from rich.table import Table
 from equipoise.benchmark.selection import RULES, SelectedRun
 from equipoise.choices import check_choice
 from equipoise.files import write_whole
-from equipoise.paper import AVERAGE, find_accuracy
+from equipoise.paper import AVERAGE
 
 SPREADS = {
     "deviation": "standard deviation over seeds",
@@ -215,7 +215,7 @@ def make_tables(selected: Sequence[SelectedRun], *, spread: str = "deviation") -
     tables = [_tabulate_dataset(dataset, labels, selected, spread) for dataset in datasets]
     if len(datasets) > 1 and any(len(table.columns) > 1 for table in tables):
         rows = [
-            Row(key, tuple(_average(dataset, key, group, spread) for dataset in datasets))
+            Row(key, tuple(_average(dataset, group, spread) for dataset in datasets))
             for key, group in _group(selected).items()
         ]
         tables.append(
@@ -237,11 +237,9 @@ def _tabulate_dataset(
     environments = sorted({run.test_environment for run in runs}, key=_in_order)
     rows = []
     for key, group in _group(runs).items():
-        cells = [
-            _make_cell(dataset, environment, key, group, spread) for environment in environments
-        ]
+        cells = [_make_cell(environment, group, spread) for environment in environments]
         if len(environments) > 1:
-            cells.append(_average(dataset, key, group, spread))
+            cells.append(_average(dataset, group, spread))
         rows.append(Row(key, tuple(cells)))
     columns = (*environments, AVERAGE) if len(environments) > 1 else tuple(environments)
     return ResultTable(
@@ -270,16 +268,15 @@ def _group(selected: Sequence[SelectedRun]) -> dict[Key, list[SelectedRun]]:
     return groups
 
 
-def _make_cell(
-    dataset: str, environment: str, key: Key, group: Sequence[SelectedRun], spread: str
-) -> Cell | None:
-    values = [run.ood_accuracy for run in group if run.test_environment == environment]
-    if not values:
+def _make_cell(environment: str, group: Sequence[SelectedRun], spread: str) -> Cell | None:
+    runs = [run for run in group if run.test_environment == environment]
+    if not runs:
         return None
-    return summarise(values, spread=spread, paper=_find_paper(dataset, environment, key))
+    values = [run.ood_accuracy for run in runs]
+    return summarise(values, spread=spread, paper=runs[0].paper_accuracy)
 
 
-def _average(dataset: str, key: Key, group: Sequence[SelectedRun], spread: str) -> Cell | None:
+def _average(dataset: str, group: Sequence[SelectedRun], spread: str) -> Cell | None:
     by_seed: dict[int, dict[str, float]] = defaultdict(dict)
     for run in group:
         if run.dataset == dataset:
@@ -293,22 +290,9 @@ def _average(dataset: str, key: Key, group: Sequence[SelectedRun], spread: str) 
     if not means:
         return None
     # The paper averages over every environment; one or two of them are something else.
-    paper = _find_paper(dataset, AVERAGE, key) if len(environments) > 2 else None
+    average = replace(group[0], dataset=dataset, test_environment=AVERAGE)
+    paper = average.paper_accuracy if len(environments) > 2 else None
     return summarise(means, spread=spread, paper=paper)
-
-
-def _find_paper(dataset: str, environment: str, key: Key) -> float | None:
-    selection, algorithm, sampling, *told = key
-    if told:
-        return None
-    found = find_accuracy(
-        dataset=dataset,
-        algorithm=algorithm,
-        sampling=sampling,
-        test_environment=environment,
-        selection=selection,
-    )
-    return None if found is None else found.accuracy
 
 
 def _notes(selected: Sequence[SelectedRun], spread: str) -> tuple[str, ...]:

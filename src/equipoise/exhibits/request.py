@@ -37,7 +37,7 @@ from equipoise.benchmark import (
 from equipoise.choices import check_choice
 from equipoise.data import get_dataset
 from equipoise.files import write_json
-from equipoise.paper import find_accuracy, list_paper_datasets, paper_settings
+from equipoise.paper import list_paper_datasets, paper_settings
 from equipoise.report import save_figure
 
 
@@ -208,7 +208,7 @@ def pivot_runs(
 def _make_cell(group: Sequence[SelectedRun] | None, paper: bool) -> Cell | None:
     if not group:
         return None
-    number = find_paper(group[0]) if paper else None
+    number = group[0].paper_accuracy if paper else None
     return summarise([run.ood_accuracy for run in group], paper=number)
 
 
@@ -216,19 +216,6 @@ def as_record(run: SelectedRun) -> dict[str, Any]:
     """The published form of a number: what it is of, and `ood_accuracy` from 0 to 1."""
     values = run.to_json()
     return {**{name: values[name] for name in RECORD}, **run.by}
-
-
-def find_paper(run: SelectedRun) -> float | None:
-    """The paper's accuracy for the cell of this run, in percent."""
-    found = find_accuracy(
-        dataset=run.dataset,
-        algorithm=run.algorithm,
-        sampling=run.sampling,
-        test_environment=run.test_environment,
-        selection=run.selection,
-        metric=str(run.by.get("balancer.metric", "")),
-    )
-    return None if found is None else found.accuracy
 
 
 def sort_runs(selected: Sequence[SelectedRun], rules: Sequence[str]) -> list[SelectedRun]:

@@ -25,12 +25,11 @@ from equipoise.exhibits.request import (
     Exhibit,
     ExhibitRequest,
     as_record,
-    find_paper,
     pivot_runs,
     sort_runs,
     tell_failures,
 )
-from equipoise.paper import ALL_DATASETS, AVERAGE, find_accuracy, list_accuracies
+from equipoise.paper import ALL_DATASETS, AVERAGE, find_accuracy, list_environments
 from equipoise.report import draw_bars, draw_categories
 
 DATASETS = ("ColoredMNIST10", "ColoredMNIST")
@@ -100,7 +99,7 @@ def _tell_table1(selected: Sequence[SelectedRun]) -> tuple[str, ...]:
     told = []
     for rule in ("balanced", "train-domain"):
         shown = [r for r in selected if (r.selection, r.sampling) == (rule, "balanced")]
-        cells = {(r.dataset, r.algorithm) for r in shown if find_paper(r) is not None}
+        cells = {(r.dataset, r.algorithm) for r in shown if r.paper_accuracy is not None}
         beaten = [
             (dataset, algorithm)
             for dataset, algorithm in sorted(cells)
@@ -115,7 +114,7 @@ def _tell_table1(selected: Sequence[SelectedRun]) -> tuple[str, ...]:
 
 
 def _exceeds(group: Sequence[SelectedRun]) -> bool:
-    paper = find_paper(group[0])
+    paper = group[0].paper_accuracy
     mean = 100.0 * sum(run.ood_accuracy for run in group) / len(group)
     return paper is not None and mean > paper
 
@@ -173,7 +172,8 @@ def _reproduce_from_features(request: ExhibitRequest, features: Path) -> Exhibit
             f"{features} holds examples of the shape {data.input_shape}, not features; make them "
             "with `equipoise data features`"
         )
-    name = _find_benchmark(data.environment_names) or features.stem
+    domains = {frozenset(names): dataset for dataset, names in list_environments().items()}
+    name = domains.get(frozenset(data.environment_names), features.stem)
     spec = request.describe_sweep(
         datasets=(str(features),), algorithms=ALGORITHMS, samplings=SAMPLINGS
     )
@@ -194,15 +194,6 @@ def _reproduce_from_features(request: ExhibitRequest, features: Path) -> Exhibit
         figure=draw_categories(_take_rule(tables[0], BLIND_RULES[0])),
         sentences=(*_tell_differences(selected), note, *tell_failures(swept)),
     )
-
-
-def _find_benchmark(environments: Sequence[str]) -> str | None:
-    """The dataset of the paper that has these environments."""
-    known: dict[str, set[str]] = {}
-    for each in list_accuracies():
-        if each.table > 4 and each.test_environment != AVERAGE:
-            known.setdefault(each.dataset, set()).add(each.test_environment)
-    return next((name for name, names in known.items() if names == set(environments)), None)
 
 
 def _tell_differences(selected: Sequence[SelectedRun]) -> list[str]:

@@ -15,6 +15,7 @@ __all__ = [
     "PaperAccuracy",
     "find_accuracy",
     "list_accuracies",
+    "list_environments",
     "list_paper_datasets",
     "paper_settings",
 ]
@@ -64,6 +65,20 @@ def list_accuracies() -> tuple[PaperAccuracy, ...]:
         )
         for row in csv.DictReader(text.splitlines())
     )
+
+
+@lru_cache(maxsize=1)
+def list_environments() -> dict[str, tuple[str, ...]]:
+    """The environments of every dataset with detailed results, in the paper's order.
+
+    >>> list_environments()["PACS"]
+    ('art_painting', 'cartoon', 'photo', 'sketch')
+    """
+    found: dict[str, dict[str, None]] = {}
+    for each in list_accuracies():
+        if each.table > 4 and each.test_environment != AVERAGE:
+            found.setdefault(each.dataset, {})[each.test_environment] = None
+    return {dataset: tuple(names) for dataset, names in found.items()}
 
 
 def find_accuracy(

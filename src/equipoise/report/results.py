@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from equipoise.benchmark import ResultTable, SelectedRun, summarise
-from equipoise.paper import find_accuracy
 from equipoise.report.paper import draw_figure
 from equipoise.report.pictures import Axis, Bars, Level, Line, Mark, Panel, Points, make_axis
 
@@ -53,16 +52,9 @@ def _make_bars(runs: Sequence[SelectedRun], algorithms: Sequence[str]) -> list[M
             x.append(position + (place - (len(samplings) - 1) / 2) * WIDTH)
             y.append(cell.mean)
             error.append(cell.spread or 0.0)
-            paper = find_accuracy(
-                dataset=group[0].dataset,
-                algorithm=algorithm,
-                sampling=sampling,
-                test_environment=group[0].test_environment,
-                selection=group[0].selection,
-            )
-            if paper is not None:
+            if group[0].paper_accuracy is not None:
                 paper_x.append(x[-1])
-                paper_y.append(paper.accuracy)
+                paper_y.append(group[0].paper_accuracy)
         kind = OF_BATCHES.get(sampling, "fair")
         marks.append(Bars(kind, x, y, f"{sampling} batches", 0.92 * WIDTH, error))
     if paper_x:
