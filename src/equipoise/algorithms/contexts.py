@@ -1,6 +1,7 @@
 """Classifiers that see what their environment is like: MTL and ARM."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
-from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform
+from equipoise.algorithms.hyperparameters import Hyperparameter, choice
 from equipoise.algorithms.risks import ERM
 
 
@@ -61,14 +62,7 @@ class ARM(ERM):
     """
 
     hyperparameters: ClassVar = {
-        "batch_size": Hyperparameter(
-            64,
-            large=8,
-            draw=log_uniform(3, 9, base=2, integer=True),
-            draw_large=lambda rng: 8,
-            integer=True,
-            at_least=1,
-        ),
+        "batch_size": replace(ERM.hyperparameters["batch_size"], large=8, draw_large=lambda rng: 8),
     }
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:

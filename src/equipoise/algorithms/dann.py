@@ -26,13 +26,7 @@ class DANN(Algorithm):
             1, draw=log_uniform(0, 3, base=2, integer=True), integer=True, at_least=0
         ),
         "grad_penalty": Hyperparameter(0.0, draw=log_uniform(-2, 1), at_least=0),
-        "lr_d": Hyperparameter(
-            1e-3,
-            large=5e-5,
-            draw=log_uniform(-4.5, -2.5),
-            draw_large=log_uniform(-5, -3.5),
-            at_least=0,
-        ),
+        "lr_d": Algorithm.hyperparameters["lr"],
         "weight_decay_d": Hyperparameter(0.0, draw=log_uniform(-6, -2), at_least=0),
         "beta1": Hyperparameter(0.5, draw=choice(0.0, 0.5), at_least=0, below=1),
         "beta2": Hyperparameter(0.9, at_least=0, below=1),
