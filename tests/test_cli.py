@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from equipoise import __version__
 from equipoise.balance.distances import METRICS
 from equipoise.cli import app
+from tests.data.image_tree import write_image_tree
 
 runner = CliRunner()
 
@@ -61,3 +62,37 @@ def test_a_users_mistake_is_exit_code_two_and_no_traceback(arguments, message, t
     assert message in result.output.replace("\n", " ")
     assert "Traceback" not in result.output
     assert not (tmp_path / "out").exists()
+
+
+def test_a_manifest_serves_every_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+    write_image_tree(tmp_path / "photos", ("day", "night"), ("cat", "dog"), 12, seed=1, size=8)
+    files = sorted((tmp_path / "photos").rglob("*.*"))
+    rows = [f"{p.relative_to(tmp_path)},{p.parts[-2]},{p.parts[-3]}" for p in files if p.is_file()]
+    (tmp_path / "photos.csv").write_text("\n".join(["file,animal,time", *rows]) + "\n")
+    names = ["--path", "file", "--label", "animal", "--environment", "time", "--image-size", "8"]
+    manifest, quiet = str(tmp_path / "photos.csv"), [*names, "--quiet"]
+    train = ["train", "--dataset", manifest, "--algorithm", "ERM", "--test-environment", "night"]
+    train += ["--sampling", "random", "--steps", "2", "--checkpoint-every", "1"]
+    for command in (
+        ["balance", manifest, "--steps", "2", "--set", "hidden=4", "--no-report"],
+        ["data", "pack", manifest],
+        [*train, "--featurizer", "small-cnn"],
+    ):
+        output = ["--output", str(tmp_path / f"of-{command[0]}")]
+        result = runner.invoke(app, [*command, *output, *quiet])
+        assert result.exit_code == 0, result.output
+
+
+def test_train_reads_a_table_by_the_names_of_its_columns(tmp_path):
+    rows = [f"{i % 7},{i % 2},{'ab'[i // 2 % 2]}" for i in range(80)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,ill,site", *rows]) + "\n")
+    command = ["train", "--dataset", str(tmp_path / "t.csv"), "--algorithm", "ERM", "--json"]
+    command += ["--test-environment", "b", "--sampling", "random", "--steps", "2"]
+    command += ["--checkpoint-every", "1", "--output", str(tmp_path / "run"), "--quiet"]
+    refused = runner.invoke(app, command)
+    assert refused.exit_code == 2
+    assert "with --label" in " ".join(refused.output.split())
+    result = runner.invoke(app, [*command, "--label", "ill", "--environment", "site"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["train-domain"]["step"] in (1, 2)

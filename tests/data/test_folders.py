@@ -4,8 +4,10 @@ import io
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -245,3 +247,58 @@ def test_a_folder_linked_into_itself_is_read_once(tree, open_tree):
         data = open_tree()
     assert len(data) == 12
     assert data.label_names == CLASSES
+
+
+class TestManifest:
+    """A table that names images is a dataset of images."""
+
+    @pytest.fixture
+    def manifest(self, tree):
+        files = sorted(tree.rglob("*.png"))
+        table = pd.DataFrame(
+            {
+                "file": [path.relative_to(tree).as_posix() for path in files],
+                "animal": [path.parts[-2] for path in files],
+                "time": [path.parts[-3] for path in files],
+                "camera": range(len(files)),
+            }
+        )
+        table.to_csv(tree / "photos.csv", index=False)
+        return tree / "photos.csv"
+
+    NAMES: ClassVar = {"path": "file", "label": "animal", "environment": "time", "image_size": 16}
+
+    def test_it_holds_the_images_of_the_tree(self, manifest, open_tree, tmp_path):
+        data = open_dataset(manifest, cache=tmp_path / "cache", **self.NAMES)
+        with pytest.warns(UserWarning, match="photos.csv"):
+            tree = open_tree()
+        assert data.label_names == tree.label_names
+        assert data.paths == tree.paths
+        assert data.environments.tolist() == tree.environments.tolist()
+        rows = np.arange(12)
+        assert torch.equal(data.fetch(rows), tree.fetch(rows))
+        assert data.columns["camera"].tolist() == list(range(12))
+
+    def test_what_is_wrong_in_it_is_named(self, manifest, tree, tmp_path):
+        table = pd.read_csv(manifest)
+        os.mkfifo(tree / "pipe.png")
+        for name, reason in (("gone.png", "No such file"), ("pipe.png", "regular file")):
+            table.assign(file=[name, *table["file"][1:]]).to_csv(manifest, index=False)
+            with pytest.raises(ValueError, match=rf"1 of 12 images .*{name} .*{reason}"):
+                open_dataset(manifest, cache=tmp_path / "cache", **self.NAMES)
+        with pytest.warns(UserWarning, match="left out"):
+            data = open_dataset(manifest, cache=tmp_path / "cache", on_broken="skip", **self.NAMES)
+        assert len(data) == 11
+        assert data.columns["camera"].tolist() == list(range(1, 12))
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"path": "fil"}, "Did you mean 'file'"),
+            ({"label": "file"}, "three columns"),
+            ({"features": ["camera"]}, "features says nothing about"),
+        ],
+    )
+    def test_columns_that_cannot_be_are_refused(self, manifest, change, message):
+        with pytest.raises(ValueError, match=message):
+            open_dataset(manifest, **{**self.NAMES, **change})

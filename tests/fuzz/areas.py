@@ -111,6 +111,10 @@ def _sample(**settings: Any) -> None:
             break
 
 
+def _open(place: Any) -> None:
+    open_dataset(place)
+
+
 def _fetch_first(x: Any) -> None:
     source = as_source(x)
     source.fetch(np.arange(min(1, len(source))))
@@ -186,7 +190,7 @@ def list_calls() -> list[tuple[str, Callable[..., Any], dict[str, Any], dict[str
         ),
         ("load_backbone", load_backbone, {}, {"name": SCALARS}),
         ("get_dataset", get_dataset, {"name": "nothing"}, {"name": SCALARS, "data_dir": SCALARS}),
-        ("open_dataset", open_dataset, {}, {"path": SCALARS}),
+        ("open_dataset", _open, {}, {"place": SCALARS}),
         (
             "check_folders",
             check_folders,

@@ -212,7 +212,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("change", "options", "message"),
         [
-            ({"marker": np.nan}, (), "column 'marker' of"),
+            ({"marker": np.nan}, (), "missing cells: 'marker' (60 rows"),
             ({"ill": None}, (), "has missing values"),
             ({"ill": "yes"}, (), "every example has the label 'yes'"),
             ({"hospital": "north"}, (), "every example is of the environment 'north'"),
@@ -309,13 +309,13 @@ class TestMistakes:
         result = run_balance(tmp_path / "t.csv", tmp_path / "other", *options)
         assert "note: " not in result.stderr
 
-    def test_training_on_a_table_points_to_packing_it(self, csv, tmp_path):
+    def test_training_on_a_table_asks_for_its_columns(self, csv, tmp_path):
         options = ("--algorithm", "ERM", "--test-environment", 0, "--output", tmp_path / "run")
         result = run("train", "--dataset", csv, *options)
         assert result.exit_code == 2
         said = " ".join(result.stderr.split())
-        assert "equipoise data pack" in said
-        assert "--label … --environment … --output DIR" in said
+        assert "say which of contrast, brightness" in said
+        assert "with --label" in said
         assert not (tmp_path / "run").exists()
 
     def test_a_directory_of_other_results_is_left_alone(self, csv, done, tmp_path):

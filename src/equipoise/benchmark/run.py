@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ def train_run(
     featurizer: Featurizer | None = None,
     data_dir: str | Path | None = None,
     data_seed: int = 0,
+    reading: Mapping[str, Any] | None = None,
     device: str = "cpu",
     cache: str | Path | None = None,
     num_workers: int = 0,
@@ -57,6 +58,8 @@ def train_run(
         Name or, failing that, position of the one left out; None trains on all.
     seed, data_seed : int
         Of the training, and of the data with their held-out parts.
+    reading : dict, optional
+        How a dataset at a path is read, such as ``{"label": "ill"}``; see `open_dataset`.
     profile : str
         The recipe that says what `settings` do not, "domainbed" or "quick".
     featurizer : str, Module or callable, optional
@@ -85,7 +88,7 @@ def train_run(
     )
     describe()  # a mistake should be told before anything is downloaded
     if isinstance(dataset, str):
-        dataset = get_dataset(dataset, data_dir=data_dir, data_seed=data_seed)
+        dataset = get_dataset(dataset, data_dir=data_dir, data_seed=data_seed, **(reading or {}))
     return execute_run(
         describe(input_shape=dataset.input_shape),
         dataset,

@@ -15,6 +15,7 @@ from equipoise.cli.options import (
     Device,
     Environment,
     Features,
+    Files,
     ImageSize,
     Label,
     Quiet,
@@ -28,6 +29,7 @@ from equipoise.cli.options import (
 def balance(
     data: Data,
     output: Annotated[Path, typer.Option(help="Directory for the results; a begun one goes on.")],
+    path: Files = None,
     label: Label = None,
     environment: Environment = None,
     features: Features = None,
@@ -85,7 +87,7 @@ def balance(
     from equipoise.diagnosis import summarise_balance
 
     options = collect_options(
-        image_size=image_size, label=label, environment=environment, features=features
+        path=path, label=label, environment=environment, features=features, image_size=image_size
     )
     chosen = _parse_parameters(choices or [])
     with plain_notes(balance):

@@ -28,6 +28,9 @@ Features = Annotated[
         help="Columns of an example, repeatable or a,b,c; all others if not set.",
     ),
 ]
+Files = Annotated[
+    str | None, typer.Option("--path", help="Column of a table that names files of images.")
+]
 ImageSize = Annotated[
     int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
 ]
@@ -53,6 +56,19 @@ def collect_options(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+def check_options(data: str, data_dir: Path | None, options: dict[str, Any]) -> None:
+    """Refuse options that say nothing about a named dataset: only sets of images have some."""
+    from equipoise.data import check_dataset
+    from equipoise.data.published import list_image_benchmarks
+
+    if check_dataset(data, data_dir=data_dir) is not None:
+        return
+    of_images = {"image_size", "on_broken", "n_jobs"} if data in list_image_benchmarks() else set()
+    for name in options:
+        if name not in of_images:
+            raise ValueError(f"{name} is no option of the dataset {data}: leave it out")
+
+
 def open_data(
     data: str, data_dir: Path | None, options: dict[str, Any], *, verbose: bool
 ) -> EnvironmentDataset:
@@ -60,14 +76,9 @@ def open_data(
     from equipoise.data import check_dataset, get_dataset
     from equipoise.data.published import list_image_benchmarks
 
-    if check_dataset(data, data_dir=data_dir) is not None:
-        return get_dataset(data, data_dir=data_dir, verbose=verbose, **options)
-    of_images = {"image_size", "on_broken", "n_jobs"} if data in list_image_benchmarks() else set()
-    for name in options:
-        if name not in of_images:
-            raise ValueError(f"{name} is no option of the dataset {data}: leave it out")
-    if of_images:
-        options["verbose"] = verbose
+    check_options(data, data_dir, options)
+    if check_dataset(data, data_dir=data_dir) is not None or data in list_image_benchmarks():
+        options = {**options, "verbose": verbose}
     return get_dataset(data, data_dir=data_dir, **options)
 
 

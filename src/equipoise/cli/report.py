@@ -13,6 +13,7 @@ from equipoise.cli.options import (
     Device,
     Environment,
     Features,
+    Files,
     ImageSize,
     Label,
     Quiet,
@@ -42,6 +43,7 @@ def report(
         Path | None, typer.Option(help="The page; by default report.html in or beside the target.")
     ] = None,
     data: OwnData = None,
+    path: Files = None,
     label: Label = None,
     environment: Environment = None,
     features: Features = None,
@@ -59,6 +61,7 @@ def report(
     opened = open_from_options(
         target,
         data=data,
+        path=path,
         label=label,
         environment=environment,
         features=features,
@@ -101,6 +104,7 @@ def plot(
         str | None, typer.Option("--in", help="One environment, for love, tables and overlap.")
     ] = None,
     data: OwnData = None,
+    path: Files = None,
     label: Label = None,
     environment: Environment = None,
     features: Features = None,
@@ -119,6 +123,7 @@ def plot(
     opened = open_from_options(
         target,
         data=data,
+        path=path,
         label=label,
         environment=environment,
         features=features,
@@ -136,6 +141,7 @@ def open_from_options(
     target: Path,
     *,
     data: str | None,
+    path: str | None,
     label: str | None,
     environment: str | None,
     features: list[str] | None,
@@ -150,7 +156,7 @@ def open_from_options(
     from equipoise.report import open_target
 
     options = collect_options(
-        image_size=image_size, label=label, environment=environment, features=features
+        path=path, label=label, environment=environment, features=features, image_size=image_size
     )
     if data is None and options:
         raise ValueError(f"{', '.join(options)} say how to read --data: name the data as well")

@@ -14,7 +14,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from equipoise.cli.errors import plain_errors
-from equipoise.cli.options import Choices, DataDir, Device, Json, Quiet, print_json
+from equipoise.cli.options import (
+    Choices,
+    DataDir,
+    Device,
+    Environment,
+    Features,
+    Files,
+    ImageSize,
+    Json,
+    Label,
+    Quiet,
+    check_options,
+    collect_options,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from equipoise.benchmark import RunResult
@@ -25,8 +39,8 @@ def train(
     dataset: Annotated[
         str,
         typer.Option(
-            help="A name of `equipoise list datasets`, or the path of a folder tree of images or "
-            "of what `equipoise data pack` wrote."
+            help="A name of `equipoise list datasets`, or the path of a folder tree of images, of "
+            "a .csv, .parquet or .npz file, or of what `equipoise data pack` wrote."
         ),
     ],
     algorithm: Annotated[str, typer.Option(help="A name of `equipoise list algorithms`.")],
@@ -50,6 +64,11 @@ def train(
         str | None, typer.Option(help="mnist-cnn, small-cnn, mlp, resnet18, resnet50 or auto.")
     ] = None,
     augmentation: Annotated[str | None, typer.Option(help="none, shift, affine, photo.")] = None,
+    path: Files = None,
+    label: Label = None,
+    environment: Environment = None,
+    features: Features = None,
+    image_size: ImageSize = None,
     select: Annotated[
         list[str] | None, typer.Option(help="Keep the best by this rule; repeatable.")
     ] = None,
@@ -70,7 +89,6 @@ def train(
 ) -> None:
     """Train one model; interrupted anywhere, the same command goes on."""
     from equipoise.benchmark import parse_choices, train_run
-    from equipoise.data import ColumnsNeeded
 
     if quick and profile not in (None, "quick"):
         raise ValueError(f"--quick and --profile {profile} contradict each other: give one of them")
@@ -85,6 +103,10 @@ def train(
     chosen = parse_choices(choices or [])
     for name in sorted(given.keys() & chosen.keys()):
         raise ValueError(f"{name} is given twice, by --set and by an option of its own: drop one")
+    reading = collect_options(
+        path=path, label=label, environment=environment, features=features, image_size=image_size
+    )
+    check_options(dataset, data_dir, reading)
     run = partial(
         train_run,
         output,
@@ -94,6 +116,7 @@ def train(
         sampling=sampling,
         seed=seed,
         data_seed=data_seed,
+        reading=reading,
         profile="quick" if quick else profile or "domainbed",
         featurizer=featurizer,
         device=device,
@@ -104,13 +127,7 @@ def train(
         **chosen,
         **given,
     )
-    try:
-        result = run()
-    except ColumnsNeeded as error:
-        raise ValueError(
-            f"{dataset} does not say which of its columns are what: save it once with `equipoise "
-            f"data pack {dataset} --label … --environment … --output DIR`, then give --dataset DIR"
-        ) from error
+    result = run()
     if os.environ.get("RANK", "0") != "0":
         return
     if as_json:

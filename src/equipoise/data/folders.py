@@ -9,13 +9,15 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.checks import check_choice, check_path
+from equipoise.checks import check_choice, check_path, show
 from equipoise.data.cache import choose_data_cache
 from equipoise.data.dataset import EnvironmentDataset
 from equipoise.data.examples import list_some
@@ -188,7 +190,58 @@ IMAGE_SIZE = 224  # the published benchmarks'
 ON_BROKEN = ("raise", "skip")
 
 
-class ImageFolderEnvironments(EnvironmentDataset):
+class ImageFiles(EnvironmentDataset):
+    """Images in files, decoded once and then read from a cache.
+
+    `paths` are the files of the examples, relative to `root`; `skipped` the broken ones.
+    """
+
+    def _decode(
+        self,
+        root: Path,
+        paths: Sequence[str],
+        *,
+        image_size: int | Sequence[int],
+        on_broken: str,
+        cache: str | Path | None,
+        n_jobs: int | None,
+        verbose: bool | None,
+    ) -> NDArray[np.int64]:
+        """Read the images; gives the positions of those that are kept."""
+        check_choice("on_broken", on_broken, ON_BROKEN)
+        self._size = check_image_size(image_size)
+        cache = choose_data_cache(cache)
+        verbose = sys.stderr.isatty() if verbose is None else verbose
+        digests = digest_files(root, paths, cache=cache, n_jobs=n_jobs, verbose=verbose)
+        images = cache_images(
+            root, paths, digests, size=self._size, cache=cache, n_jobs=n_jobs, verbose=verbose
+        )
+        self.skipped = images.broken
+        if images.broken:
+            _tell_broken(root, len(paths), images.broken, on_broken)
+        kept = np.flatnonzero(images.positions >= 0)
+        if len(kept) == 0:
+            raise ValueError(f"none of the {len(paths)} images in {root} can be read")
+        self.root = root
+        self.paths = tuple(paths[i] for i in kept)
+        self._store, self._positions = images.store, images.positions[kept]
+        self._digests = [digests[i] for i in kept]
+        self.input_shape = (3, *self._size)
+        return kept
+
+    def fetch_bytes(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Pixels as they are kept, 0…255 [B, 3, height, width]."""
+        return self._store.read(self._positions[indices])
+
+    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(self.fetch_bytes(indices)).float().div_(255.0)
+
+    def identify(self, indices: NDArray[np.int64]) -> list[bytes]:
+        shape = f"{self._size[0]}x{self._size[1]}-{DECODING}".encode()
+        return [self._digests[i] + shape for i in indices]
+
+
+class ImageFolderEnvironments(ImageFiles):
     """Images in `root/<environment>/<class>/*.jpg`, decoded once and then read from a cache.
 
     Parameters
@@ -223,33 +276,18 @@ class ImageFolderEnvironments(EnvironmentDataset):
         n_jobs: int | None = None,
         verbose: bool | None = None,
     ) -> None:
-        check_choice("on_broken", on_broken, ON_BROKEN)
-        self._size = check_image_size(image_size)
         tree = scan_folders(root, environment_names=environment_names, label_names=label_names)
         _check_tree(tree)
         _warn_of_strays(tree)
-        cache = choose_data_cache(cache)
-        verbose = sys.stderr.isatty() if verbose is None else verbose
-        digests = digest_files(tree.root, tree.paths, cache=cache, n_jobs=n_jobs, verbose=verbose)
-        images = cache_images(
+        kept = self._decode(
             tree.root,
             tree.paths,
-            digests,
-            size=self._size,
+            image_size=image_size,
+            on_broken=on_broken,
             cache=cache,
             n_jobs=n_jobs,
             verbose=verbose,
         )
-        self.skipped = images.broken
-        if images.broken:
-            _tell_broken(tree, images.broken, on_broken)
-        kept = np.flatnonzero(images.positions >= 0)
-        if len(kept) == 0:
-            raise ValueError(f"none of the {len(tree.paths)} images in {tree.root} can be read")
-        self.root = tree.root
-        self.paths = tuple(tree.paths[i] for i in kept)
-        self._store, self._positions = images.store, images.positions[kept]
-        self._digests = [digests[i] for i in kept]
         # Given names stay, found ones are there only where images are.
         self.environment_names, self.environments = _name(
             tree.environments[kept], tree.environment_names, environment_names is not None
@@ -257,18 +295,31 @@ class ImageFolderEnvironments(EnvironmentDataset):
         self.label_names, self.labels = _name(
             tree.labels[kept], tree.label_names, label_names is not None
         )
-        self.input_shape = (3, *self._size)
 
-    def fetch_bytes(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Pixels as they are kept, 0…255 [B, 3, height, width]."""
-        return self._store.read(self._positions[indices])
 
-    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(self.fetch_bytes(indices)).float().div_(255.0)
+class ManifestEnvironments(ImageFiles):
+    """Images that a table names: a column of paths, a label and an environment.
 
-    def identify(self, indices: NDArray[np.int64]) -> list[bytes]:
-        shape = f"{self._size[0]}x{self._size[1]}-{DECODING}".encode()
-        return [self._digests[i] + shape for i in indices]
+    Paths start at the table's directory. `columns` holds the table's further columns, a row for
+    each example, such as covariates to be handed to `diagnose` as known.
+    """
+
+    def __init__(
+        self,
+        manifest: Path,
+        table: pd.DataFrame,
+        labels: NDArray,
+        environments: NDArray,
+        *,
+        path: str,
+        **settings: Any,
+    ) -> None:
+        kept = self._decode(manifest.parent, [str(name) for name in table[path]], **settings)
+        label_names, self.labels = np.unique(labels[kept], return_inverse=True)
+        site_names, self.environments = np.unique(environments[kept], return_inverse=True)
+        self.label_names = tuple(str(name) for name in label_names)
+        self.environment_names = tuple(str(name) for name in site_names)
+        self.columns = table.drop(columns=path).iloc[kept].reset_index(drop=True)
 
 
 def check_image_size(size: int | Sequence[int]) -> Size:
@@ -277,9 +328,12 @@ def check_image_size(size: int | Sequence[int]) -> Size:
     >>> check_image_size(32)
     (32, 32)
     """
-    sides = (size, size) if isinstance(size, int) else tuple(size)
-    if len(sides) != 2 or any(not isinstance(side, int) or side < 1 for side in sides):
-        raise ValueError(f"image_size must be a side or (height, width) in pixels, got {size!r}")
+    sides: Any = (size, size) if type(size) is int else size
+    whole = isinstance(sides, tuple | list) and all(type(side) is int for side in sides)
+    if not whole or len(sides) != 2 or not all(0 < side <= 10_000 for side in sides):
+        raise ValueError(
+            f"image_size must be a side or (height, width) in pixels, got {show(size)}"
+        )
     return sides[0], sides[1]
 
 
@@ -319,8 +373,10 @@ def _warn_of_strays(tree: FolderTree) -> None:
             warnings.warn(f"{kind} without images in {tree.root}: {list_some(names)}", stacklevel=3)
 
 
-def _tell_broken(tree: FolderTree, broken: tuple[BrokenImage, ...], on_broken: str) -> None:
-    told = f"{len(broken)} of {len(tree.paths)} images in {tree.root} cannot be read: "
+def _tell_broken(
+    root: Path, n_images: int, broken: tuple[BrokenImage, ...], on_broken: str
+) -> None:
+    told = f"{len(broken)} of {n_images} images in {root} cannot be read: "
     told += list_some(broken)
     if on_broken == "skip":
         warnings.warn(f"{told}. They are left out", stacklevel=3)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.checks import require
 from equipoise.data.cache import RowStore, count_threads, tell_wait
-from equipoise.files import write_whole
+from equipoise.files import check_regular, write_whole
 from equipoise.progress import track
 
 # Part of a cached image's name: to be raised when decoding below changes.
@@ -128,9 +128,11 @@ def _check_room(path: Path, needed: int) -> None:
 def _load(path: Path, digest: bytes, size: Size) -> NDArray[np.uint8] | str:
     """The pixels, or why there are none."""
     try:
-        content = path.read_bytes()
+        content = check_regular(path).read_bytes()
     except OSError as error:
         return error.strerror or str(error)
+    except ValueError as error:
+        return str(error).removeprefix(f"{path} ")
     if hashlib.sha256(content).digest() != digest:
         return "it changed while it was read"
     return _decode_or_tell(content, size)
@@ -264,7 +266,7 @@ def _look(path: Path) -> State | None:
 
 def _digest(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with check_regular(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
-    except OSError:
+    except (OSError, ValueError):
         return b""

@@ -13,14 +13,16 @@ from equipoise.data.dataset import EnvironmentDataset
 from equipoise.data.examples import Examples
 from equipoise.data.folders import IMAGE_SIZE, ImageFolderEnvironments
 from equipoise.data.saved import SavedEnvironments, is_saved
-from equipoise.data.tables import read_arrays, read_table
+from equipoise.data.tables import read_arrays, read_manifest, read_table
 
 KINDS = (".csv", ".parquet", ".npz")
 
 
 def open_dataset(
-    path: str | Path,
+    place: str | Path,
+    /,
     *,
+    path: str | None = None,
     label: str | None = None,
     environment: str | None = None,
     features: Sequence[str] | str | None = None,
@@ -34,12 +36,16 @@ def open_dataset(
 
     Parameters
     ----------
-    path : `root` of `root/<environment>/<class>/*.jpg`; a table with a label, an environment and
-        number columns; an .npz with `x`, `y` and `environment`; or what `save_dataset` wrote
-    label, environment, features : names of columns or arrays; of a table by default `label`,
-        `environment` and all others
-    image_size, on_broken, cache, n_jobs, verbose : of a folder tree, see
-        `ImageFolderEnvironments`; 224 and "raise" if not given
+    place : str or Path
+        `root` of `root/<environment>/<class>/*.jpg`; a table with a label, an environment and
+        columns of features, or of paths of images; an .npz with `x`, `y` and `environment`; or
+        what `save_dataset` wrote.
+    path : str, optional
+        The column of a table that names images, as paths from the table's directory.
+    label, environment, features : str, optional
+        Names of columns or arrays; of a table by default `label`, `environment` and all others.
+    image_size, on_broken, cache, n_jobs, verbose
+        Of images, see `ImageFolderEnvironments`; 224 and "raise" if not given.
 
     >>> import tempfile
     >>> table = Path(tempfile.mkdtemp()) / "patients.csv"
@@ -47,33 +53,37 @@ def open_dataset(
     >>> open_dataset(table, label="ill", environment="hospital")
     TableEnvironments(2 examples of shape (1,), 2 labels, 2 environments)
     """
-    path = check_path("path", path)
-    if not path.exists():
-        raise ValueError(f"there is no data at {path}")
-    of_tables = {"label": label, "environment": environment, "features": features}
+    where = check_path("place", place)
+    if not where.exists():
+        raise ValueError(f"there is no data at {where}")
+    names = {"path": path, "label": label, "environment": environment}
+    of_tables = {**names, "features": features}
     of_images = {"image_size": image_size, "on_broken": on_broken}
-    if path.is_dir() and not is_saved(path):
-        _refuse(path, "a folder tree of images", of_tables)
-        return ImageFolderEnvironments(
-            path,
-            image_size=IMAGE_SIZE if image_size is None else image_size,
-            on_broken=on_broken or "raise",
-            cache=cache,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-    if path.is_dir():
-        _refuse(path, "a saved dataset", {**of_tables, **of_images})
-        return SavedEnvironments(path)
-    suffix = check_choice("kind of data", path.suffix.lower(), KINDS, hint="or a directory")
-    _refuse(path, "a file of numbers", of_images)
+    decoding: dict[str, Any] = {
+        "image_size": IMAGE_SIZE if image_size is None else image_size,
+        "on_broken": "raise" if on_broken is None else on_broken,
+        "cache": cache,
+        "n_jobs": n_jobs,
+        "verbose": verbose,
+    }
+    if where.is_dir() and not is_saved(where):
+        _refuse(where, "a folder tree of images", of_tables)
+        return ImageFolderEnvironments(where, **decoding)
+    if where.is_dir():
+        _refuse(where, "a saved dataset", {**of_tables, **of_images})
+        return SavedEnvironments(where)
+    suffix = check_choice("kind of data", where.suffix.lower(), KINDS, hint="or a directory")
+    if path is not None and suffix != ".npz":
+        _refuse(where, "a table of images", {"features": features})
+        return read_manifest(where, path=path, label=label, environment=environment, **decoding)
+    _refuse(where, "a file of numbers", {"path": path, **of_images})
     chosen = None if features is None else _as_list(features)
     if suffix != ".npz":
-        return read_table(path, label=label, environment=environment, features=chosen)
+        return read_table(where, label=label, environment=environment, features=chosen)
     if chosen is not None and len(chosen) != 1:
-        raise ValueError(f"examples of {path} are one array, but features names {chosen}")
+        raise ValueError(f"examples of {where} are one array, but features names {chosen}")
     name = None if chosen is None else chosen[0]
-    return read_arrays(path, label=label, environment=environment, features=name)
+    return read_arrays(where, label=label, environment=environment, features=name)
 
 
 def _refuse(path: Path, kind: str, options: Mapping[str, object]) -> None:

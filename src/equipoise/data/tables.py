@@ -14,6 +14,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from equipoise.checks import check_choice, check_memory, show
 from equipoise.data.examples import Examples, check_column, list_quoted
+from equipoise.data.folders import ManifestEnvironments
 from equipoise.data.sources import tell_row
 from equipoise.files import check_regular, list_arrays, read_array
 
@@ -81,6 +82,31 @@ def read_table(
     data = TableEnvironments(np.concatenate(columns, axis=1), labels, sites)
     data.feature_names = tuple(names)
     return data
+
+
+def read_manifest(
+    manifest: Path,
+    *,
+    path: str,
+    label: str | None = None,
+    environment: str | None = None,
+    **settings: Any,
+) -> ManifestEnvironments:
+    """Read a .csv or .parquet file that names images in its column `path`."""
+    table = _read(manifest)
+    if table.empty:
+        raise ValueError(f"{manifest} has no rows")
+    _choose_name(manifest, "path", path, (), table.columns)
+    label = _choose_name(manifest, "label", label, LABELS, table.columns)
+    environment = _choose_name(manifest, "environment", environment, ENVIRONMENTS, table.columns)
+    if len({path, label, environment}) < 3:
+        raise ValueError("path, label and environment must be three columns")
+    _check_cells(manifest, table[[path]])
+    labels = _read_names(manifest, table[label], label)
+    _check_classes(manifest, labels, label)
+    sites = _read_names(manifest, table[environment], environment)
+    further = table.drop(columns=[label, environment])
+    return ManifestEnvironments(manifest, further, labels, sites, path=path, **settings)
 
 
 def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
