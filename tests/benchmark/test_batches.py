@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -242,3 +244,16 @@ def test_own_data_must_be_aligned_and_labelled():
         as_environments(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="have 600, 2 and 2 rows"):
         as_environments(Files(), [0, 1], [0, 1])
+
+
+def test_a_balancer_that_weighs_gives_batches_in_proportion_to_its_weights():
+    settings = make_settings(sampling="balanced", selections=("train-domain",))
+    data = split_for_run(settings, make_data())
+    weights = np.where(data.train.labels == 0, 3.0, 1.0)
+    weighing = SimpleNamespace(matches_=None, weights_=weights)
+    batches = make_batches(settings, data, balancer=weighing)
+    drawn = np.concatenate([part for step in range(60) for part in batches.draw_step(step)])
+    expected = weights[data.train.labels == 0].sum() / weights.sum()
+    assert np.mean(data.train.labels[drawn] == 0) == pytest.approx(expected, abs=0.02)
+    random = make_batches(make_settings(), data).draw_step(0)
+    assert [len(part) for part in batches.draw_step(0)] == [len(part) for part in random]

@@ -116,5 +116,6 @@ def _load(path: Path, device: str) -> CausalBalancer:
     """The saved balancer, on this run's device, whichever it was fitted on."""
     balancer = CausalBalancer.load(path)
     balancer.device = device
-    balancer.latent_model_.to(device)
+    if balancer.latent_model_ is not None:
+        balancer.latent_model_.to(device)
     return balancer

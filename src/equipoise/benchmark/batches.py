@@ -12,7 +12,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from equipoise.algorithms import Augmentation, Batch, get_algorithm, is_large_image
-from equipoise.balance import BalancedBatchSampler, Matches, choose_n_matches, match_covariate
+from equipoise.balance import (
+    BalancedBatchSampler,
+    Matches,
+    WeightedBatchSampler,
+    choose_n_matches,
+    match_covariate,
+)
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.data import RunData
 from equipoise.benchmark.settings import RunSettings
@@ -113,14 +119,16 @@ def make_batches(
     n_labels = len(present)
     n_matches = choose_n_matches(n_labels, settings.n_matches)
     anchors = count_anchors(settings, n_labels, train.input_shape)
-    if settings.sampling in ("random", "class-balanced"):
-        size = anchors * (n_matches + 1)
-        if settings.sampling == "random":
-            return RandomBatches(
-                train.environments, size, seed=seed, num_replicas=num_replicas, rank=rank
-            )
-        return ClassBalancedBatches(
-            train.labels, train.environments, size, seed=seed, num_replicas=num_replicas, rank=rank
+    size = anchors * (n_matches + 1)
+    share = {"seed": seed, "num_replicas": num_replicas, "rank": rank}
+    if settings.sampling == "random":
+        return RandomBatches(train.environments, size, **share)
+    if settings.sampling == "class-balanced":
+        return ClassBalancedBatches(train.labels, train.environments, size, **share)
+    if settings.sampling == "balanced" and balancer is not None and balancer.matches_ is None:
+        weights = vars(balancer)["weights_"]  # of a method that weighs instead of matching
+        return WeightedBatchSampler(
+            weights, labels, train.environments, examples_per_environment=size, **share
         )
     return BalancedBatchSampler(
         labels,
@@ -129,9 +137,7 @@ def make_batches(
         anchors_per_environment=anchors,
         n_matches=n_matches,
         degree_of_balancing=settings.degree_of_balancing,
-        seed=seed,
-        num_replicas=num_replicas,
-        rank=rank,
+        **share,
     )
 
 

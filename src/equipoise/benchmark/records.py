@@ -13,8 +13,9 @@ from typing import Any
 RECORDS_VERSION = 2
 
 # What decides a number: a change of any of these may change it.
-CODE = ("data", "latent", "balance", "algorithms", "balancer.py", "files.py")
-CODE_OF_RUNS = ("data", "batches", "balancers", "training", "evaluation")
+ROOMS = ("data", "latent", "balance", "algorithms")
+PARTS = ("data", "batches", "balancers", "training", "evaluation")  # of this room
+NOT_CODE = ("__init__", "balance_job", "demo", "locks", "progress")
 
 
 @lru_cache(maxsize=1)
@@ -24,9 +25,9 @@ def digest_code() -> str:
     Results carry it, so that runs of one code are never mixed with those of another.
     """
     package = Path(__file__).parents[1]
-    paths = [path for name in CODE for path in sorted((package / name).rglob("*.py"))]
-    paths += [package / name for name in CODE if name.endswith(".py")]
-    paths += [package / "benchmark" / f"{name}.py" for name in CODE_OF_RUNS]
+    paths = [path for name in ROOMS for path in sorted((package / name).rglob("*.py"))]
+    paths += [package / "benchmark" / f"{name}.py" for name in PARTS]
+    paths += [path for path in sorted(package.glob("*.py")) if path.stem not in NOT_CODE]
     parts = [f"{path.relative_to(package)} {digest_source(path.read_text())}" for path in paths]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
