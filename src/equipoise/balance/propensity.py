@@ -28,7 +28,8 @@ from equipoise.checks import check_choice
 
 #: Models are compared on at most this many examples, and the better one is fitted to all.
 COMPARED_AT_MOST = 20_000
-#: Boosted trees grow one tree per label and round: beyond this many labels they are not tried.
+#: Beyond this many labels boosted trees, one for each label and round, are not tried, and
+#: logistic regression has one strength of regularisation.
 TREES_AT_MOST_LABELS = 40
 #: Rows above which cross-fitting uses two folds instead of five.
 _MANY = 50_000
@@ -157,7 +158,7 @@ def fit_propensity(
     model : str
         "auto", or one of "logistic", "logistic by environment", "trees".
     n_folds : int, optional
-        Default 5, and 2 above 50,000 examples.
+        Default 5, and 2 above 50,000 examples or 40 labels.
     n_labels : int, optional
         Default: the largest label + 1.
 
@@ -192,7 +193,8 @@ def fit_propensity(
     present = np.zeros((len(known), m), dtype=bool)
     present[places, codes] = True
     notes = list(encoding.notes)
-    folds = _deal_folds(codes, places, n_folds or (5 if n <= _MANY else 2), seed, notes)
+    few = n > _MANY or m > TREES_AT_MOST_LABELS
+    folds = _deal_folds(codes, places, n_folds or (2 if few else 5), seed, notes)
 
     logits = np.empty((n, m))
     with threadpool_limits(1):  # steps are so short that threads would mostly wait
@@ -293,7 +295,8 @@ def _choose(
     for name in _MODELS[:2]:
         by_environment = name == "logistic by environment"
         if model == name or (model == "auto" and (not by_environment or len(present) > 1)):
-            consider(name, [partial(Logistic.fit, by_environment, m, c) for c in _STRENGTHS])
+            strengths = _STRENGTHS if m <= TREES_AT_MOST_LABELS else (1.0,)
+            consider(name, [partial(Logistic.fit, by_environment, m, c) for c in strengths])
     if model == "trees" or (model == "auto" and m <= TREES_AT_MOST_LABELS):
         consider("trees", [partial(Trees.fit, m, seed)])
     elif model == "auto":
