@@ -18,6 +18,7 @@ from equipoise.balance import (
     large,
 )
 from equipoise.balance.match import match_scores
+from equipoise.balance.matches import pack_matches
 from tests.balance.match_reference import KINDS, METRICS, make_scores
 
 
@@ -179,6 +180,12 @@ def test_what_needs_all_matches_at_once_is_kept_in_a_file(option):
     assert isinstance(in_a_file.indices, np.memmap)
     np.testing.assert_array_equal(in_a_file.indices, in_memory.indices)
     np.testing.assert_array_equal(in_a_file.distances, in_memory.distances)
+
+
+def test_matches_on_demand_have_nothing_to_store():
+    scores, labels, environments = make_problem(4, "flat", 300, 4)
+    assert pack_matches(find_matches(scores, labels, environments, memory=1)) == {}
+    assert "match_counts" in pack_matches(find_matches(scores, labels, environments))
 
 
 def test_a_table_that_fits_nowhere_is_refused(monkeypatch):

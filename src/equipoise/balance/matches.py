@@ -258,11 +258,14 @@ def check_tolerance(tolerance: float) -> None:
     check_number("tolerance", tolerance, least=0.0)
 
 
-def pack_matches(matches: Matches) -> dict[str, NDArray]:
+def pack_matches(matches: MatchSource) -> dict[str, NDArray]:
     """Found indices and distances one after the other, and how many each (anchor, label) has.
 
     Found matches come before the missing ones, nearest first, so the counts tell their places.
+    Matches made on demand have nothing to store: make them again from the scores.
     """
+    if not isinstance(matches, Matches):
+        return {}
     found = matches.indices >= 0
     return {
         "match_counts": found.sum(axis=2, dtype=np.int32),

@@ -295,7 +295,7 @@ def _choose(
     for name in _MODELS[:2]:
         by_environment = name == "logistic by environment"
         if model == name or (model == "auto" and (not by_environment or len(present) > 1)):
-            strengths = _STRENGTHS if m <= TREES_AT_MOST_LABELS else (1.0,)
+            strengths = _STRENGTHS if m <= TREES_AT_MOST_LABELS else _STRENGTHS[:1]
             consider(name, [partial(Logistic.fit, by_environment, m, c) for c in strengths])
     if model == "trees" or (model == "auto" and m <= TREES_AT_MOST_LABELS):
         consider("trees", [partial(Trees.fit, m, seed)])
