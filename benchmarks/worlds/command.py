@@ -130,7 +130,7 @@ def read_lines(lines: Path, digest: str) -> dict[tuple[str, int], Measurement]:
 def digest_code() -> str:
     """Twelve hexadecimal digits of the modules that decide a measurement."""
     package = ROOT / "src" / "equipoise"
-    files = [package / "balancer.py"]
+    files = sorted(package.glob("*.py"))
     for room in (package / "latent", package / "balance", package / "diagnosis"):
         files += sorted(room.rglob("*.py"))
     files += [Path(__file__).with_name(f"{name}.py") for name in _DECIDING]
