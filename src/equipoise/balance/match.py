@@ -31,6 +31,7 @@ from equipoise.balance.strata import Engines, Environment, Portions
 from equipoise.checks import (
     check_count,
     check_device,
+    check_flag,
     check_jobs,
     check_memory,
     check_number,
@@ -137,7 +138,7 @@ def match_scores(
     places = split_by(refine(where, exact)[order], order)
     portions = Portions.within(memory, m, n_nearest, jobs, max(map(len, places)))
 
-    if on_disk is None or on_disk is False:
+    if not check_flag("on_disk", on_disk):
         hint = "take a smaller n_nearest"
         what = f"the matches of {n:,} examples, {m} labels"
         check_memory(what, 16.0 * n * m * n_nearest, hint=hint)

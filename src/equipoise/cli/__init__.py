@@ -53,6 +53,7 @@ _add(
     "--sampling balanced --test-environment 2 --seed 0 --output runs/x --quick",
 )
 _add(train.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
+_add(train.export, "equipoise export runs/x --format onnx --output model.onnx")
 _add(report.report, "equipoise report runs/x --output report.html")
 _add(report.plot, "equipoise plot love runs/x --output love.pdf")
 _add(listing.list_names, "equipoise list algorithms --json", name="list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -200,3 +201,26 @@ def predict(
         print_json(table.to_dict("records"))
     elif output is None:
         typer.echo(table.to_csv(index=False), nl=False)
+
+
+class Form(StrEnum):
+    onnx = "onnx"
+    torch = "torch"
+
+
+@plain_errors
+def export(
+    run: Annotated[Path, typer.Argument(help="Directory of a trained run.")],
+    output: Annotated[Path, typer.Option(help="The file: .onnx or .pt2.")],
+    format: Annotated[
+        Form, typer.Option(help="onnx for ONNX Runtime, torch for torch.export.load.")
+    ] = Form.onnx,
+    selection: Annotated[
+        str | None, typer.Option(help="Which checkpoint; by default 'balanced' if it was kept.")
+    ] = None,
+) -> None:
+    """Write the trained network with its labels as one file for other programs."""
+    from equipoise.benchmark import load_run
+    from equipoise.benchmark.export import export_run
+
+    typer.echo(export_run(load_run(run, selection=selection), output, format=format.value))
