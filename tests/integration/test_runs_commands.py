@@ -153,11 +153,11 @@ def test_a_directory_without_a_run_cannot_predict(tmp_path):
     assert "holds no run" in " ".join(ended.output.split())
 
 
-def test_a_table_whose_columns_are_not_named_is_told_how_to_be_packed(tmp_path):
+def test_a_table_whose_columns_are_not_named_is_told_the_option_that_names_them(tmp_path):
     file = tmp_path / "patients.csv"
     pd.DataFrame({"ill": [0, 1] * 6, "ward": list("abc") * 4, "age": range(12)}).to_csv(
         file, index=False
     )
     result = train(tmp_path / "run", **{"--dataset": str(file)})
     assert result.exit_code == 2
-    assert "equipoise data pack" in result.output.replace("\n", " ")
+    assert "it is with --label" in result.output.replace("\n", " ")
