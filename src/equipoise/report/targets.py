@@ -110,7 +110,8 @@ def open_target(
 def _open_balancer(file: Path, dataset: EnvironmentDataset | None, device: str) -> Target:
     balancer = CausalBalancer.load(file)
     balancer.device = device
-    balancer.latent_model_.to(device)
+    if balancer.latent_model_ is not None:
+        balancer.latent_model_.to(device)
     if dataset is None:
         lacks = "the examples are not at hand, so none are shown: name them with --data"
         return Target(file.parent, balancer, missing=(lacks,))
