@@ -40,7 +40,7 @@ def run(quick: bool) -> None:
     """Fit, then time the whole report: diagnosis, drawing, writing."""
     n = 10_000 if quick else 100_000
     data = make_pictures(n)
-    balancer = CausalBalancer(max_steps=100, score="hypothesised", n_jobs=-1, random_state=0)
+    balancer = CausalBalancer(max_steps=100, reading="hypothesised", n_jobs=-1, random_state=0)
     started = time.perf_counter()
     balancer.fit(data)
     print(f"fitted {n:,} pictures in {time.perf_counter() - started:.1f} s (not counted)")

@@ -168,7 +168,7 @@ def test_one_width_may_stand_alone(data, tmp_path):
 def test_scikit_learn_can_clone_it():
     from sklearn.base import clone
 
-    original = CausalBalancer(n_matches=2, score="observed")
+    original = CausalBalancer(n_matches=2, reading="observed")
     assert clone(original).get_params() == original.get_params()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.balance import Matches, effective_sample_size
 from equipoise.balance.matches import write_matches, write_weights
 from equipoise.balancer import CausalBalancer
+from equipoise.balancer_checks import METHODS
 from equipoise.choices import check_choice
-from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data
+from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data, read_frame
 from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
 from equipoise.files import read_json, remove_parts, write_json, write_whole
 from equipoise.locks import own_directory
@@ -39,6 +43,8 @@ def balance_dataset(
     *,
     leave_out: Sequence[str] = (),
     known: Mapping[str, Any] | None = None,
+    covariates: pd.DataFrame | None = None,
+    compare: bool = False,
     report: bool = True,
     verbose: bool = False,
     **parameters: Any,
@@ -56,6 +62,8 @@ def balance_dataset(
         report.html and settings.json
     leave_out : environments that are kept apart, to test on: no example of theirs is looked at
     known : covariates that you know, by name, a value for each example of the dataset
+    covariates : what may be spurious, a row for each example of the dataset
+    compare : fit all methods, and show them beside each other
     report : write report.html
     parameters : of `CausalBalancer`
     """
@@ -63,13 +71,17 @@ def balance_dataset(
     rows = _choose_rows(dataset, leave_out)
     training = dataset.subset(rows)
     balancer = CausalBalancer(**parameters, verbose=verbose)
-    balancer.check_fit(training)
+    table = None if covariates is None else covariates.iloc[rows].reset_index(drop=True)
+    balancer.check_fit(training, covariates=table)
     _check_place(output)
     with own_directory(output):
-        _begin(output, balancer, training, rows, known)
-        balancer = _fit(balancer, training, output)
+        _begin(output, balancer, training, rows, known, table)
+        balancer = _fit(balancer, training, output, table)
+        methods = compare_methods(balancer, training, table) if compare else None
         chosen = {name: np.asarray(values)[rows] for name, values in (known or {}).items()}
-        return _write(output, balancer, training, rows, chosen, report=report, verbose=verbose)
+        return _write(
+            output, balancer, training, rows, chosen, methods, report=report, verbose=verbose
+        )
 
 
 def _write(
@@ -78,15 +90,17 @@ def _write(
     training: EnvironmentSubset,
     rows: NDArray[np.int64],
     chosen: Mapping[str, NDArray],
+    methods: pd.DataFrame | None,
     *,
     report: bool,
     verbose: bool,
 ) -> BalanceResult:
-    examined = balancer.examine(training)
+    examined = balancer.examine(training, covariates=balancer.covariates_)
     diagnostics = balancer.diagnose(examined, known=chosen or None)
     groups = diagnostics.groups
-    if not (output / "matches.parquet").is_file():
-        write_matches(output / "matches.parquet", balancer.matches_, groups, rows, verbose=verbose)
+    place = output / "matches.parquet"
+    if isinstance(balancer.matches_, Matches) and not place.is_file():
+        write_matches(place, balancer.matches_, groups, rows, verbose=verbose)
     write_weights(
         output / "weights.parquet", diagnostics.weights, groups, rows, _name_examples(training)
     )
@@ -100,10 +114,85 @@ def _write(
             balancer,
             examined,
             diagnostics=diagnostics,
-            seed=int(balancer.random_state),
+            methods=methods,
+            seed=int(balancer.random_state or 0),
             verbose=verbose,
         )
     return BalanceResult(balancer, diagnostics, output)
+
+
+def compare_methods(
+    balancer: CausalBalancer, training: EnvironmentDataset, covariates: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Matching, overlap weights and entropy balancing on the same examples, a row each.
+
+    A method that has no solution has NaN, and a warning says why.
+    """
+    rows: list[dict[str, Any]] = []
+    for method in METHODS:
+        fitted = balancer
+        if method != balancer.method:
+            fitted = CausalBalancer(**{**balancer.get_params(), "method": method})
+            try:
+                fitted.fit(training, covariates=covariates)
+            except ValueError as error:
+                warnings.warn(f"method {method!r} has no solution: {error}", stacklevel=2)
+                rows.append({"method": method})
+                continue
+        found = fitted.diagnose(with_price=False)
+        own = found.table[found.table["kind"].isin(["given", "z"])]
+        told = found.information[found.information["variable"] == "score"]
+        size = effective_sample_size(fitted.weights_)
+        rows.append(
+            {
+                "method": method,
+                "effective_sample_size": size,
+                "effective_share": size / len(fitted.weights_),
+                "largest_weight": float(fitted.weights_.max()),
+                "worst_smd_before": float(own["smd_before"].abs().max()),
+                "worst_smd_after": float(own["smd_after"].abs().max()),
+                "mean_smd_after": float(own["smd_after"].abs().mean()),
+                "information_before": float(told["before"].mean()),
+                "information_after": float(told["after"].mean()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def read_covariate_table(
+    dataset: EnvironmentDataset, data: str, names: Sequence[str], table: Path | None
+) -> pd.DataFrame | None:
+    """Covariates by name: columns of the table that holds the data, or of one by file name."""
+    if table is None:
+        if not names:
+            return None
+        frame = read_frame(Path(data))
+        _check_names(names, frame, data)
+        return frame[list(names)]
+    frame = read_frame(table)
+    names = list(names) or list(frame.columns[1:])
+    _check_names(names, frame, str(table))
+    paths = getattr(dataset, "paths", None)
+    if paths is None:
+        raise ValueError("a covariate table goes with images in files; name columns instead")
+    keys = frame.iloc[:, 0].astype(str)
+    if keys.duplicated().any():
+        raise ValueError(f"{table} names {keys[keys.duplicated()].iloc[0]!r} twice")
+    by_key = frame.set_index(keys)
+    rows = []
+    for path in map(str, paths):
+        key = next((k for k in (path, Path(path).name) if k in by_key.index), None)
+        if key is None:
+            key = next((k for k in by_key.index if path.endswith("/" + k)), None)
+        if key is None:
+            raise ValueError(f"{table} has no row for {path}: its first column names files")
+        rows.append(key)
+    return by_key.loc[rows, names].reset_index(drop=True)
+
+
+def _check_names(names: Sequence[str], frame: pd.DataFrame, place: str) -> None:
+    for name in names:
+        check_choice(f"covariate of {place}", name, [str(column) for column in frame.columns])
 
 
 def _choose_rows(dataset: EnvironmentDataset, leave_out: Sequence[str]) -> NDArray[np.int64]:
@@ -128,6 +217,7 @@ def _begin(
     training: EnvironmentSubset,
     rows: NDArray[np.int64],
     known: Mapping[str, Any] | None,
+    covariates: pd.DataFrame | None,
 ) -> None:
     """Write down what this directory is about, or see that it is about the same."""
     parameters = balancer.get_params()
@@ -138,6 +228,7 @@ def _begin(
         "data": fingerprint_data(training),
         "examples": len(rows),
         "known": sorted(known or {}),
+        "covariates": _digest(covariates),
     }
     facts = json.loads(json.dumps(facts, default=lambda value: value.item()))  # numpy's numbers
     path = output / SETTINGS
@@ -174,11 +265,23 @@ def _list_differences(found: dict[str, Any], facts: dict[str, Any]) -> str:
     return " and ".join(differ)
 
 
-def _fit(balancer: CausalBalancer, training: EnvironmentDataset, output: Path) -> CausalBalancer:
+def _digest(covariates: pd.DataFrame | None) -> str | None:
+    if covariates is None:
+        return None
+    text = covariates.to_csv(index=False).encode()
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def _fit(
+    balancer: CausalBalancer,
+    training: EnvironmentDataset,
+    output: Path,
+    covariates: pd.DataFrame | None,
+) -> CausalBalancer:
     path, checkpoint = output / "balancer.safetensors", output / CHECKPOINT
     if path.is_file():
         return CausalBalancer.load(path)
-    balancer.fit(training, checkpoint=checkpoint)
+    balancer.fit(training, covariates=covariates, checkpoint=checkpoint)
     balancer.save(path)
     _remove_checkpoints(output)
     return balancer

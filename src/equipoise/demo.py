@@ -91,11 +91,13 @@ def run_demo(
     already_done = all((folder / "result.json").is_file() for folder in folders.values())
     cache = choose_cache(folders["balanced"])
     balancer = obtain_balancer(settings["balanced"], data, cache, device=device, verbose=True)
-    say(f"   {balancer.latent_model_.identifiability()}")
+    part = balancer.score_.part
+    if part is not None:
+        say(f"   {len(part)} dimensions have a link that varies (p = {part.p_value:.4f})")
     for reading in balancer.readings_:
-        chosen = "[green]chosen[/green]" if reading.score == balancer.score_ else ""
+        chosen = "[green]chosen[/green]" if reading.reading == balancer.score_.reading else ""
         say(
-            f"   score {reading.score}: labels differ in Z by {reading.before:.2f} SD before, "
+            f"   {reading.reading}: labels differ in Z by {reading.before:.2f} SD before, "
             f"{reading.after:.2f} after matching {chosen}"
         )
     dependence, facts = _examine(balancer, data, settings, say)
@@ -113,7 +115,7 @@ def run_demo(
     }
     _draw(output, environments, data, balancer, settings, dependence)
     verdict = balancer.diagnose(data.train).verdict
-    word = getattr(verdict, "recommendation", verdict.level)
+    word = verdict.recommendation
     facts |= {"recommendation": word, "headline": verdict.headline}
     seconds = time.monotonic() - started
     if already_done:  # the time it took is that of the call that did the work
@@ -163,7 +165,7 @@ def _examine(
 ) -> tuple[Dependence | None, dict[str, Any]]:
     """Compare matches and batches with the true covariate, which no estimator has seen."""
     facts: dict[str, Any] = {
-        "score": balancer.score_,
+        "n_varying": balancer.n_varying_,
         "same_covariate_rate": None,
         "mutual_information_ratio": None,
     }
@@ -207,15 +209,16 @@ def _draw(
             covariate_name=environments.covariate_name,
         )
         save_figure(figure, output / "tables.png")
+    model = balancer.latent_model_
+    if model is None:
+        return
     labels, codes = (
         data.train.labels,
         np.searchsorted(balancer.environments_, data.train.environments),
     )
     one_per_label = np.array([np.flatnonzero(labels == y)[0] for y in np.unique(labels)])
     examples = one_per_label if len(one_per_label) > 2 else np.arange(6)
-    figure = draw_counterfactuals(
-        balancer.latent_model_, data.train, examples, labels[examples], codes[examples]
-    )
+    figure = draw_counterfactuals(model, data.train, examples, labels[examples], codes[examples])
     save_figure(figure, output / "counterfactuals.png")
 
 

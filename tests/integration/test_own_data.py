@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 from equipoise import CausalBalancer
 from equipoise.balance import Groups
 from equipoise.cli import app
-from equipoise.diagnosis.balance_table import tabulate_balance
 from equipoise.diagnosis.covariates import Covariate
+from equipoise.diagnosis.tables import tabulate_balance
 from equipoise.latent import fitting
 from tests.data.image_tree import write_image_tree
 from tests.integration.planted_table import make_planted_table

@@ -152,7 +152,8 @@ def _find_matches(
                 f"the balancer was fitted on {len(balancer.matches_)} examples, but the train "
                 f"parts of the training environments have {len(data.train)}: fit it on them"
             )
-        return balancer.matches_
+        found: Matches = balancer.matches_
+        return found
     if data.train.covariate is None:
         raise ValueError(
             f"sampling 'oracle' needs the true covariate, which {settings.dataset} does not "

@@ -37,12 +37,28 @@ def balance(
         list[str] | None,
         typer.Option(help="An environment to keep apart for testing; repeatable."),
     ] = None,
+    balance_on: Annotated[
+        str, typer.Option(help="varying, all (of Z, as the paper does) or given (covariates).")
+    ] = "varying",
+    method: Annotated[
+        str, typer.Option(help="match, overlap, entropy, or all to compare them.")
+    ] = "match",
+    covariates: Annotated[
+        str | None, typer.Option(help="Columns that may be spurious, such as age,scanner.")
+    ] = None,
+    covariate_table: Annotated[
+        Path | None,
+        typer.Option(help="A table of covariates by file name (its first column), for images."),
+    ] = None,
+    exact: Annotated[
+        str | None, typer.Option(help="Covariates in which matches must agree, such as sex.")
+    ] = None,
     n_matches: Annotated[
         int | None, typer.Option(min=1, help="Other labels for each anchor; all, up to 9.")
     ] = None,
     latent_dim: Annotated[
         str | None,
-        typer.Option(help="Size of Z, or auto to try some; the largest the theorem allows."),
+        typer.Option(help="Latent size (balance-on all), or auto; default: Theorem 3.3's maximum."),
     ] = None,
     caliper: Annotated[
         float | None, typer.Option(min=0.0, help="Largest distance of a match; any if not set.")
@@ -58,7 +74,7 @@ def balance(
     report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     quiet: Quiet = False,
 ) -> None:
-    """Balance your own data: find what is spurious, match, write what to train with.
+    """Balance your own data: find links that vary, match, write what to train with.
 
     \b
     The three most common uses:
@@ -70,6 +86,9 @@ def balance(
         equipoise balance photos --image-size 64 --leave-out sketch --output out
       embeddings, as arrays x, y and environment
         equipoise balance embeddings.npz --output out
+      a table in which you know what may be spurious
+        equipoise balance patients.csv --label ill --environment hospital \\
+          --covariates age,scanner --output out
 
     Interrupted, the same command goes on where it stopped. OUTPUT then holds
 
@@ -82,7 +101,7 @@ def balance(
       report.html           the same to look at, with a gallery of matches
     """
     from equipoise.algorithms import choose_device
-    from equipoise.balance_job import balance_dataset
+    from equipoise.balance_job import balance_dataset, read_covariate_table
     from equipoise.benchmark import parse_value
     from equipoise.diagnosis import summarise_balance
 
@@ -93,6 +112,9 @@ def balance(
     with plain_notes(balance):
         dataset = open_data(data, data_dir, options, verbose=not quiet)
     parameters: dict[str, Any] = {
+        "balance_on": balance_on,
+        "method": "match" if method == "all" else method,
+        "exact": tuple(split_names(exact)),
         "n_matches": n_matches,
         "latent_dim": None if latent_dim is None else parse_value(latent_dim),
         "caliper": caliper,
@@ -107,6 +129,10 @@ def balance(
             dataset,
             output,
             leave_out=leave_out or (),
+            covariates=read_covariate_table(
+                dataset, data, split_names(covariates), covariate_table
+            ),
+            compare=method == "all",
             report=report,
             verbose=not quiet,
             **parameters | chosen,
@@ -119,6 +145,9 @@ def balance(
 
 # Parameters of CausalBalancer that have an option of their own.
 OWN_OPTIONS = {
+    "balance_on": "--balance-on",
+    "method": "--method",
+    "exact": "--exact",
     "n_matches": "--n-matches",
     "latent_dim": "--latent-dim",
     "caliper": "--caliper",
@@ -129,7 +158,12 @@ OWN_OPTIONS = {
     "n_jobs": "--n-jobs",
     "verbose": "--quiet",
 }
-WORDS, COUNTS = ("prior", "score"), ("n_nearest", "reuse_max", "batch_size")
+WORDS, COUNTS = ("prior", "reading"), ("n_nearest", "reuse_max", "batch_size")
+
+
+def split_names(names: str | None) -> list[str]:
+    """Names that stand between commas."""
+    return [name.strip() for name in (names or "").split(",") if name.strip()]
 
 
 def _parse_parameters(choices: list[str]) -> dict[str, Any]:

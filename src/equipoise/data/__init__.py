@@ -27,7 +27,7 @@ from equipoise.data.opening import (
 )
 from equipoise.data.saved import check_output, save_dataset
 from equipoise.data.sources import ArraySource, Source, as_source, flatten_examples
-from equipoise.data.tables import ColumnsNeeded, read_features
+from equipoise.data.tables import ColumnsNeeded, read_features, read_frame
 
 ArrayEnvironments = Examples  # the former name
 
@@ -58,6 +58,7 @@ __all__ = [
     "load_backbone",
     "open_dataset",
     "read_features",
+    "read_frame",
     "register_dataset",
     "save_dataset",
     "split_environments",

@@ -223,7 +223,7 @@ class ImageFiles(EnvironmentDataset):
         if len(kept) == 0:
             raise ValueError(f"none of the {len(paths)} images in {root} can be read")
         self.root = root
-        self.paths = tuple(paths[i] for i in kept)
+        self.paths = tuple(paths[int(i)] for i in kept)
         self._store, self._positions = images.store, images.positions[kept]
         self._digests = [digests[i] for i in kept]
         self.input_shape = (3, *self._size)

@@ -51,7 +51,7 @@ def read_table(
     identifier is taken too, unless `features` are named, but not without a warning.
     """
     path = Path(path)
-    table = _read(path)
+    table = read_frame(path)
     if table.empty:
         raise ValueError(f"{path} has no rows")
     label = _choose_name(path, "label", label, LABELS, table.columns)
@@ -93,7 +93,7 @@ def read_manifest(
     **settings: Any,
 ) -> ManifestEnvironments:
     """Read a .csv or .parquet file that names images in its column `path`."""
-    table = _read(manifest)
+    table = read_frame(manifest)
     if table.empty:
         raise ValueError(f"{manifest} has no rows")
     _choose_name(manifest, "path", path, (), table.columns)
@@ -116,7 +116,7 @@ def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
     ones are refused: which of them is meant would be a guess.
     """
     path = Path(path)
-    table = _read(path)
+    table = read_frame(path)
     parents = {name: name.rpartition(" = ") for name in names if name not in table}
     missing = [name for name, (column, _, _) in parents.items() if column not in table]
     used = {column for column, _, _ in parents.values()} | set(names)
@@ -161,7 +161,7 @@ def read_arrays(
         raise ValueError(f"{features!r} of {path} cannot be used: {error}") from error
 
 
-def _read(path: Path) -> pd.DataFrame:
+def read_frame(path: Path) -> pd.DataFrame:
     """The table of a .csv (also with semicolons or tabs between cells) or .parquet file."""
     check_regular(path)
     check_memory(f"the table {path}", 4 * path.stat().st_size)

@@ -1,9 +1,9 @@
-"""What is compared between labels: known covariates, features, z with squares and products."""
+"""What is compared between labels: covariates given and known, columns, z and its squares."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,19 +11,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.balance.groups import POOLED, Groups
+
 Floats = NDArray[np.float64]
 
 #: Products of z grow with the square of its size: of more dimensions than this, only these.
 MAX_DIMENSIONS_OF_PRODUCTS = 16
 #: A known covariate with at most this many values is taken for categories, not for a number.
 MAX_CATEGORIES = 20
+#: Below this a standardised mean difference is called balanced.
+THRESHOLD = 0.1
 
 
 @dataclass(frozen=True)
 class Covariate:
     """One column [N] to compare: its name, its kind and its values.
 
-    `kind` is "known", "feature", "z", "square", "product" or "score".
+    `kind` is "given", "known", "feature", "z", "square", "product" or "score".
     """
 
     name: str
@@ -33,7 +37,7 @@ class Covariate:
 
 @dataclass(frozen=True)
 class KnownCovariate:
-    """A covariate the user knows: the code of every example [N] and what the codes are called.
+    """A covariate of the user's: the code of every example [N] and what the codes are called.
 
     `values` are the numbers themselves where it is a number, and then the codes are sixteenths
     of its range of ranks.
@@ -43,13 +47,14 @@ class KnownCovariate:
     codes: NDArray[np.int64]
     names: tuple[str, ...]
     values: Floats | None = None
+    kind: str = "known"
 
 
 def list_covariates(
     z: Floats,
     scores: Floats,
     known: list[KnownCovariate],
-    features: Mapping[str, Floats],
+    columns: list[Covariate],
     label_names: tuple[str, ...],
 ) -> Iterator[Covariate]:
     """Every column to compare, one at a time: there may be hundreds.
@@ -59,8 +64,7 @@ def list_covariates(
     """
     for covariate in known:
         yield from _spread_known(covariate)
-    for name, values in features.items():
-        yield Covariate(name, "feature", values)
+    yield from columns
     scaled = standardize(z)
     n = scaled.shape[1]
     for i in range(n):
@@ -82,7 +86,25 @@ def standardize(z: Floats) -> Floats:
     return np.asarray(moved / np.where(deviation > 1e-12, deviation, np.inf))
 
 
-def read_known(known: Mapping[str, Any] | pd.DataFrame | None, n: int) -> list[KnownCovariate]:
+def read_columns(columns: Mapping[str, Any] | None, n: int) -> list[Covariate]:
+    """The columns of a table: numbers as they are, categories as one indicator for each."""
+    found: list[Covariate] = []
+    for name, given in (columns if columns is not None else {}).items():
+        values = np.asarray(given)
+        if values.dtype.kind in "fiub":
+            numbers = values.astype(np.float64)
+            known = np.isfinite(numbers)
+            mean = numbers[known].mean() if known.any() else 0.0
+            found.append(Covariate(str(name), "feature", np.where(known, numbers, mean)))
+        else:
+            words = {name: np.where(pd.isna(values), "(missing)", values.astype(str))}
+            found += _spread_known(read_known(words, n, "feature")[0])
+    return found
+
+
+def read_known(
+    known: Mapping[str, Any] | pd.DataFrame | None, n: int, kind: str = "known"
+) -> list[KnownCovariate]:
     """Check what the user knows of the examples, and code it.
 
     >>> (colour,) = read_known({"colour": ["red", "blue", "red"]}, 3)
@@ -94,12 +116,12 @@ def read_known(known: Mapping[str, Any] | pd.DataFrame | None, n: int) -> list[K
         column = pd.Series(np.asarray(given)) if np.ndim(given) == 1 else None
         if column is None or len(column) != n:
             raise ValueError(
-                f"known covariate {name!r} must have one value for each of the {n} examples, "
+                f"{kind} covariate {name!r} must have one value for each of the {n} examples, "
                 f"got shape {np.shape(given)}"
             )
         if column.isna().any():
-            raise ValueError(f"known covariate {name!r} has missing values: name or remove them")
-        found.append(_code_known(str(name), column))
+            raise ValueError(f"{kind} covariate {name!r} has missing values: name or remove them")
+        found.append(replace(_code_known(str(name), column), kind=kind))
     return found
 
 
@@ -132,8 +154,75 @@ def code_quantiles(values: Floats, n_bins: int = 16) -> tuple[NDArray[np.int64],
 def _spread_known(known: KnownCovariate) -> Iterator[Covariate]:
     """A number as it is, categories as one indicator for each (of two, the second says it all)."""
     if known.values is not None:
-        yield Covariate(known.name, "known", known.values)
+        yield Covariate(known.name, known.kind, known.values)
         return
     for code, value in enumerate(known.names):
         if not (len(known.names) == 2 and code == 0):
-            yield Covariate(f"{known.name} = {value}", "known", (known.codes == code).astype(float))
+            same = (known.codes == code).astype(np.float64)
+            yield Covariate(f"{known.name} = {value}", known.kind, same)
+
+
+def cross_covariates(
+    covariates: list[KnownCovariate], groups: Groups, weights: Floats
+) -> pd.DataFrame:
+    """Shares of a label's examples that have each value of a covariate.
+
+    Columns: environment, covariate, label, value, before, after.
+
+    >>> groups = Groups(np.array([0, 0, 1]), np.zeros(3, dtype=int), ("ant", "bee"), ("rome",))
+    >>> (colour,) = read_known({"colour": ["red", "blue", "red"]}, 3)
+    >>> cross_covariates([colour], groups, np.array([1.0, 3.0, 1.0])).head(2)
+      environment covariate label value  before  after
+    0        rome    colour   ant  blue     0.5   0.75
+    1        rome    colour   ant   red     0.5   0.25
+    """
+    frames = [_cross(covariate, groups, weights) for covariate in covariates]
+    empty = pd.DataFrame(columns=["environment", "covariate", "label", "value", "before", "after"])
+    return pd.concat(frames, ignore_index=True) if frames else empty
+
+
+def choose_crossed(
+    z: Floats, columns: list[Covariate], worst: pd.DataFrame, information: pd.DataFrame
+) -> list[KnownCovariate]:
+    """What to show where no covariate is known, in eighths of its values.
+
+    The column that balancing evens out most, if it was uneven; else the coordinate of z that
+    predicts the label best.
+    """
+    evened = worst[(worst["kind"] == "feature") & (worst["environment"] == POOLED)]
+    drop = (evened["mean_smd_before"] - evened["mean_smd_after"]).to_numpy()
+    if len(drop) and drop.max() > THRESHOLD:
+        name = str(evened["covariate"].iloc[int(np.argmax(drop))])
+        return [_cut(name, next(each.values for each in columns if each.name == name))]
+    if not z.shape[1]:
+        return []
+    told = information[information["kind"] == "coordinate"]
+    told = told[told["environment"] == POOLED]["before"].to_numpy()
+    place = int(np.argmax(told))
+    return [_cut(f"z{place + 1}", standardize(z)[:, place])]
+
+
+def _cut(name: str, values: Floats) -> KnownCovariate:
+    points = np.unique(values)
+    if len(points) <= 8:
+        codes = np.searchsorted(points, values).astype(np.int64)
+        return KnownCovariate(name, codes, tuple(f"{point:g}" for point in points))
+    codes, cuts = code_quantiles(values, 8)
+    return KnownCovariate(name, codes, tuple(f"{a:.2f} … {b:.2f}" for a, b in pairwise(cuts)))
+
+
+def _cross(covariate: KnownCovariate, groups: Groups, weights: Floats) -> pd.DataFrame:
+    n_values = len(covariate.names)
+    shares = []
+    for mass in (np.ones(len(groups)), weights):
+        counts = np.stack(
+            [groups.total(mass * (covariate.codes == code)) for code in range(n_values)], axis=-1
+        )  # [E + 1, m, values]
+        with np.errstate(invalid="ignore"):
+            shares.append(counts / counts.sum(axis=-1, keepdims=True))
+    index = pd.MultiIndex.from_product(
+        [groups.places, [covariate.name], groups.label_names, covariate.names],
+        names=["environment", "covariate", "label", "value"],
+    )
+    table = pd.DataFrame({"before": shares[0].ravel(), "after": shares[1].ravel()}, index=index)
+    return table.dropna().reset_index()

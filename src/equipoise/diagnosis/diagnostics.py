@@ -1,4 +1,4 @@
-"""The whole diagnosis of a matching: arrays in, tidy tables and a verdict out."""
+"""The whole diagnosis of a balance: arrays in, tidy tables and a verdict out."""
 
 from __future__ import annotations
 
@@ -11,30 +11,37 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.balance.groups import Groups
-from equipoise.balance.matches import Matches
+from equipoise.balance.matches import Matches, MatchSource
 from equipoise.balance.weights import balanced_frequencies
-from equipoise.diagnosis.balance_curves import (
+from equipoise.diagnosis.covariates import (
+    MAX_DIMENSIONS_OF_PRODUCTS,
+    choose_crossed,
+    cross_covariates,
+    list_covariates,
+    read_columns,
+    read_known,
+)
+from equipoise.diagnosis.evidence import compare_links, count_rows_needed, find_leaks
+from equipoise.diagnosis.information import MAX_EXAMPLES, tabulate_information
+from equipoise.diagnosis.matching import (
     draw_anchors,
+    tabulate_distances,
+    tabulate_reuse,
+    tabulate_use,
     trace_calipers,
     trace_numbers,
     z_differences,
 )
-from equipoise.diagnosis.balance_table import MAX_PAIRS, find_worst_pairs, tabulate_balance
-from equipoise.diagnosis.covariates import (
-    MAX_DIMENSIONS_OF_PRODUCTS,
-    list_covariates,
-    read_known,
+from equipoise.diagnosis.price import Bargain, measure_bargain
+from equipoise.diagnosis.tables import (
+    MAX_PAIRS,
+    find_worst_pairs,
+    measure_overlap,
+    tabulate_balance,
 )
-from equipoise.diagnosis.cross_covariates import choose_crossed, cross_covariates
-from equipoise.diagnosis.dependence_of_z import measure_dependence
-from equipoise.diagnosis.findings import find_evened
-from equipoise.diagnosis.gain import Gain
-from equipoise.diagnosis.information import MAX_EXAMPLES, tabulate_information
-from equipoise.diagnosis.missed import find_missed
-from equipoise.diagnosis.overlap import measure_overlap
-from equipoise.diagnosis.strength import tabulate_strength
-from equipoise.diagnosis.usage import tabulate_distances, tabulate_reuse, tabulate_use
-from equipoise.diagnosis.verdict import Verdict, decide_verdict
+from equipoise.diagnosis.verdict import Evidence, Verdict, decide_verdict
+from equipoise.latent import Features, VaryingPart, compare_interaction
+from equipoise.latent.varying import FlipTest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,37 +49,44 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class BalanceDiagnostics:
-    """All that is known about the balance of a matching, before and after.
+    """All that is known about a balance, before and after.
 
     Every table is tidy: a row is one observation, names are the user's. `environment` is a name,
-    or "(pooled)" for all together.
+    or "(pooled)" for all together. Tables of matches are empty for methods without any.
 
     groups : labels and environments of the examples, and their names
-    n_matches, metric : of the matching
+    n_matches, metric : of the matching; None and "" without
+    varying : the tests for links that vary: hypothesis, test, statistic, expected, p_value,
+        joint_p_value
+    left : the same joint test under the balanced weights, or None
+    situations : accuracy of plain and balanced training, in points, as things are, with an even
+        and with a reversed link; None if not measured
+    bargain : price and protection with their errors, or None
     table : `tabulate_balance`: environment, kind, covariate, first, second, smd_before, smd_after,
         variance_ratio_before, variance_ratio_after, ks_before, ks_after
     worst : `find_worst_pairs`: one row for each environment and covariate
     information : `tabulate_information`: environment, variable, kind, before, after (nats)
-    strength : `tabulate_strength`: what z tells in each environment, made to be compared
     overlap, histograms : `measure_overlap`
     cross : label × covariate: environment, covariate, value, label, before, after (shares of the
-        label), for every known covariate, else for the feature that balancing evens out most,
-        else for the coordinate of z that tells most
+        label), for given and known covariates, else for the column that balancing evens out
+        most, else for the coordinate of z that predicts the label best
     use, reuse, distances : `tabulate_use`, `tabulate_reuse`, `tabulate_distances`
     by_caliper, by_n_matches : `trace_calipers`, `trace_numbers`
-    gain : what a plain classifier loses without the dependence, where examples were given
-    verdict : the diagnosis in words
-    weights : [N] how often balanced batches show each example, an anchor's turn counting 1
+    verdict : the recommendation, with reasons
+    weights : [N] the balanced weight of each example
     notes : what was left out or estimated from a part, and why
     """
 
     groups: Groups
-    n_matches: int
+    n_matches: int | None
     metric: str
+    varying: pd.DataFrame
+    left: FlipTest | None
+    situations: pd.DataFrame | None
+    bargain: Bargain | None
     table: pd.DataFrame
     worst: pd.DataFrame
     information: pd.DataFrame
-    strength: pd.DataFrame
     overlap: pd.DataFrame
     histograms: pd.DataFrame
     cross: pd.DataFrame
@@ -81,7 +95,6 @@ class BalanceDiagnostics:
     distances: pd.DataFrame
     by_caliper: pd.DataFrame
     by_n_matches: pd.DataFrame
-    gain: Gain | None
     verdict: Verdict
     weights: Floats
     notes: tuple[str, ...]
@@ -102,116 +115,230 @@ class BalanceDiagnostics:
 def diagnose_balance(
     z: Floats,
     log_scores: Floats,
-    matches: Matches,
+    matches: MatchSource | None,
     groups: Groups,
     *,
+    weights: Floats,
     n_matches: int | None = None,
+    varying: VaryingPart | None = None,
+    coordinates: Floats | None = None,
+    features: Features | None = None,
+    columns: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] | pd.DataFrame | None = None,
     known: Mapping[str, Any] | pd.DataFrame | None = None,
-    features: Mapping[str, Floats] | None = None,
-    gain: Gain | None = None,
+    x: Floats | None = None,
     seed: int = 0,
 ) -> BalanceDiagnostics:
-    """Compare the labels' z, scores and known covariates before and after matching.
+    """Compare labels before and after balancing, test what is left, and measure the bargain.
 
-    z [N, n] should be free of the label (`label_free_z`): a z that was encoded with its own
-    label is shifted by it. `n_matches` is a, by default m − 1. `known` are covariates by name,
-    `features` the columns of a table, where the examples are rows of one.
+    Parameters
+    ----------
+    z : float array [N, k]
+        What was balanced, free of the label; k may be 0.
+    log_scores : float array [N, m]
+        log p(y | z, e), cross-fitted.
+    matches : Matches or None
+        None for weights without matches; tables of matches are then empty.
+    groups : Groups
+        Labels, environments and their names.
+    weights : float array [N]
+        Balanced weight of each example.
+    n_matches : int, optional
+        Matches of an anchor; default all other labels.
+    varying : VaryingPart, optional
+        The test and what it found; None if something else was balanced.
+    coordinates : float array [N, k], optional
+        The varying part of the examples; default z.
+    features : Features, optional
+        All features, for the joint test of what is left.
+    columns, given, known : mapping of str to values
+        Columns of a table, covariates that were balanced by name, and covariates that you know.
+    x : float array [N, p], optional
+        Examples as a classifier sees them; None skips price and protection.
+    seed : int
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> labels, environments = rng.integers(2, size=400), rng.integers(2, size=400)
     >>> z = (labels + rng.normal(size=400))[:, None]
-    >>> scores = np.stack([-z[:, 0] / 2, z[:, 0] / 2], axis=1)
+    >>> scores = np.stack([0.5 - z[:, 0], z[:, 0] - 0.5], axis=1) / 2
     >>> scores -= np.logaddexp(*scores.T)[:, None]
-    >>> from equipoise.balance import match_scores
-    >>> matches = match_scores(scores, labels, environments, n_nearest=5)
+    >>> weights = 1 / np.exp(scores[np.arange(400), labels])
     >>> groups = Groups(labels, environments, ("no", "yes"), ("oslo", "rome"))
-    >>> found = diagnose_balance(z, scores, matches, groups)
+    >>> found = diagnose_balance(z, scores, None, groups, weights=weights)
     >>> found.worst.query("covariate == 'z1'")[["smd_before", "smd_after"]].mean().round(1).tolist()
     [1.0, 0.1]
     """
     n, m = len(groups), groups.shape[1]
-    if not len(z) == len(log_scores) == len(matches) == n:
-        raise ValueError(
-            f"z, log_scores, matches and groups must be of the same examples, but have {len(z)}, "
-            f"{len(log_scores)}, {len(matches)} and {n}"
-        )
-    if not matches.matched.any():
+    _check_sizes(n, z=z, log_scores=log_scores, weights=weights, matches=matches)
+    if not weights.any():
         raise ValueError(
             "no example has a match of another label, so there is nothing to compare: widen the "
             "caliper or the common support, or give environments with several labels"
         )
-    a = m - 1 if n_matches is None else n_matches
-    weights = balanced_frequencies(matches, a)
+    listed = matches if isinstance(matches, Matches) else None
+    a = None if matches is None else m - 1 if n_matches is None else n_matches
     scores = np.exp(log_scores)
-    covariates = read_known(known, n)
-    first, second, notes = _choose_pairs(z, groups, weights)
+    notes: list[str] = []
+    covariates = read_known(given, n, "given") + read_known(known, n)
+    own_columns = read_columns(columns, n)
+    first, second = _choose_pairs(z, groups, weights, notes)
     if z.shape[1] > MAX_DIMENSIONS_OF_PRODUCTS:
         notes.append(f"products are of the first {MAX_DIMENSIONS_OF_PRODUCTS} coordinates of z")
     if np.bincount(groups.environments).max() > MAX_EXAMPLES:
-        notes.append(f"what tells about the label is of {MAX_EXAMPLES:,} examples an environment")
-    anchors = draw_anchors(n, seed)
-    if len(anchors) < n:
-        notes.append(f"curves and distances are of {len(anchors):,} anchors of {n:,}")
-    columns = list_covariates(z, scores, covariates, features or {}, groups.label_names)
-    table = tabulate_balance(columns, groups, weights, (first, second))
+        notes.append(f"information is of {MAX_EXAMPLES:,} examples of each environment")
+    table = tabulate_balance(
+        list_covariates(z, scores, covariates, own_columns, groups.label_names),
+        groups,
+        weights,
+        (first, second),
+    )
     worst = find_worst_pairs(table)
     information = tabulate_information(z, scores, covariates, groups, weights, seed=seed)
-    strength = tabulate_strength(z, groups, seed=seed)
     overlap = measure_overlap(log_scores, groups, weights, first, second)
-    use = tabulate_use(matches, groups, weights)
-    by_caliper = trace_calipers(matches, z, groups, n_matches=a, anchors=anchors)
-    by_n_matches = trace_numbers(matches, z, groups, anchors=anchors)
-    evened = find_evened(worst)
-    verdict = decide_verdict(
-        measure_dependence(table, information, overlap.table, use, strength),
-        gain,
-        strength=strength,
-        n_environments=groups.shape[0],
-        n_labels=m,
-        n_matches=a,
-        latent_dim=z.shape[1],
-        overlap=overlap.table,
-        use=use,
-        information=information,
-        evened=evened,
-        by_caliper=by_caliper,
-        by_n_matches=by_n_matches,
-        missed=find_missed(features or {}, groups, evened, seed=seed),
-    )
+    found = z if coordinates is None else coordinates
+    evidence = _gather(
+        found, log_scores, groups, weights, varying, features, columns or {}, x, information, seed,
+        given=given is not None, n_matches=a,
+    )  # fmt: skip
+    tables = _tabulate_matches(listed, z, groups, a, seed, notes)
+    bargain = evidence.bargain
     return BalanceDiagnostics(
         groups=groups,
         n_matches=a,
-        metric=matches.metric,
+        metric="" if listed is None else listed.metric,
+        varying=pd.DataFrame() if varying is None else varying.table,
+        left=evidence.left,
+        situations=None if bargain is None else bargain.situations,
+        bargain=bargain,
         table=table,
         worst=worst,
         information=information,
-        strength=strength,
         overlap=overlap.table,
         histograms=overlap.histograms,
         cross=cross_covariates(
-            covariates or choose_crossed(z, features or {}, worst, information), groups, weights
+            covariates or choose_crossed(z, own_columns, worst, information), groups, weights
         ),
-        use=use,
-        reuse=tabulate_reuse(weights),
-        distances=tabulate_distances(matches, groups, anchors),
-        by_caliper=by_caliper,
-        by_n_matches=by_n_matches,
-        gain=gain,
-        verdict=verdict,
+        **tables,
+        verdict=decide_verdict(evidence),
         weights=weights,
         notes=tuple(notes),
     )
 
 
-def _choose_pairs(z: Floats, groups: Groups, weights: Floats) -> tuple[Ints, Ints, list[str]]:
+def _gather(
+    coordinates: Floats,
+    log_scores: Floats,
+    groups: Groups,
+    weights: Floats,
+    varying: VaryingPart | None,
+    features: Features | None,
+    columns: Mapping[str, Any],
+    x: Floats | None,
+    information: pd.DataFrame,
+    seed: int,
+    *,
+    given: bool,
+    n_matches: int | None,
+) -> Evidence:
+    """Make the tests of the verdict, as far as the data for them are there."""
+    y, e = groups.labels, groups.environments
+    nothing = varying is not None and not len(varying)
+    several = coordinates.shape[1] > 0 and not nothing
+    left, same_link, bargain = None, np.nan, None
+    if features is not None and several:
+        rng = np.random.default_rng([seed, 0x1EF7])
+        left = compare_interaction(features, y, e, weights, rng=rng)
+    if varying is not None and several:
+        same_link = compare_links(coordinates, y, e, seed=seed)
+    if x is not None and several:
+        bargain = measure_bargain(x, y, e, log_scores, weights, seed=seed)
+    n_features = features.values.shape[1] if features is not None else 1
+    return Evidence(
+        varying,
+        information,
+        left=left,
+        same_link=same_link,
+        bargain=bargain,
+        sources=_name_sources(varying, features, columns),
+        given=given,
+        leaks=find_leaks(columns, groups),
+        rows=len(groups),
+        rows_needed=count_rows_needed(y, e, n_features),
+        n_matches=n_matches,
+        n_labels=groups.shape[1],
+    )
+
+
+def _name_sources(
+    varying: VaryingPart | None, features: Features | None, columns: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Names of the columns that were found, where only columns were."""
+    if varying is None or features is None or not len(varying):
+        return ()
+    names = [str(name) for name in columns]
+    if set(varying.named) <= {"square", "product"}:
+        places = [features.source[j] for pair in varying.pairs for j in pair]
+    elif set(varying.named) == {"feature"}:
+        places = [features.source[int(np.abs(own).argmax())] for own in varying.linear.T]
+    else:
+        return ()
+    if not names or max(places) >= len(names):
+        return ()
+    return tuple(dict.fromkeys(names[place] for place in places))
+
+
+def _tabulate_matches(
+    matches: Matches | None,
+    z: Floats,
+    groups: Groups,
+    n_matches: int | None,
+    seed: int,
+    notes: list[str],
+) -> dict[str, pd.DataFrame]:
+    names = ("use", "reuse", "distances", "by_caliper", "by_n_matches")
+    tables = dict.fromkeys(names, pd.DataFrame())
+    if matches is None or n_matches is None:
+        return tables
+    anchors = draw_anchors(len(groups), seed)
+    if len(anchors) < len(groups):
+        notes.append(f"curves and distances are of {len(anchors):,} anchors of {len(groups):,}")
+    frequencies = balanced_frequencies(matches, n_matches)
+    tables["use"] = tabulate_use(matches, groups, frequencies)
+    tables["reuse"] = tabulate_reuse(frequencies)
+    tables["distances"] = tabulate_distances(matches, groups, anchors)
+    if z.shape[1]:
+        tables["by_caliper"] = trace_calipers(
+            matches, z, groups, n_matches=n_matches, anchors=anchors
+        )
+        tables["by_n_matches"] = trace_numbers(matches, z, groups, anchors=anchors)
+    return tables
+
+
+def _check_sizes(n: int, **parts: Any) -> None:
+    sizes = {name: len(part) for name, part in parts.items() if part is not None}
+    if set(sizes.values()) != {n}:
+        listed = ", ".join(f"{name} has {size:,}" for name, size in sizes.items())
+        raise ValueError(f"all parts must be of the same {n:,} examples as groups, but {listed}")
+
+
+def _choose_pairs(
+    z: Floats, groups: Groups, weights: Floats, notes: list[str]
+) -> tuple[Ints, Ints]:
     """All label pairs, or the thousand that differ most in z, before or after."""
     first, second = groups.pairs()
     if len(first) <= MAX_PAIRS:
-        return first, second, []
+        return first, second
+    if not z.shape[1]:
+        notes.append(f"of {len(first):,} label pairs the first {MAX_PAIRS:,} are listed")
+        return first[:MAX_PAIRS], second[:MAX_PAIRS]
     differences = [
         np.nanmax(np.nan_to_num(z_differences(z, groups, mass)), axis=(0, 2))
         for mass in (np.ones(len(groups)), weights)
     ]
     largest = np.sort(np.argsort(-np.maximum(*differences), kind="stable")[:MAX_PAIRS])
-    note = f"of {len(first):,} label pairs the {MAX_PAIRS:,} that differ most in z are listed"
-    return first[largest], second[largest], [note]
+    notes.append(
+        f"of {len(first):,} label pairs the {MAX_PAIRS:,} that differ most in z are listed"
+    )
+    return first[largest], second[largest]

@@ -8,8 +8,10 @@ import textwrap
 import pandas as pd
 
 from equipoise.balance.groups import POOLED
-from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.balance.weights import effective_sample_size
+from equipoise.diagnosis.covariates import THRESHOLD
 from equipoise.diagnosis.diagnostics import BalanceDiagnostics
+from equipoise.diagnosis.verdict import write_p
 
 WIDTH = 78
 ROWS = 8
@@ -18,22 +20,51 @@ ROWS = 8
 def summarise_balance(diagnostics: BalanceDiagnostics) -> str:
     """The diagnosis as plain text of at most 78 columns."""
     d = diagnostics
+    matches = f"{d.n_matches} match{'' if d.n_matches == 1 else 'es'} for each anchor ({d.metric})"
     blocks = [
         f"Balance of {d.n_examples:,} examples, {len(d.label_names)} labels, "
         f"{len(d.environment_names)} environments\n"
-        f"{d.n_matches} match{'' if d.n_matches == 1 else 'es'} for each anchor ({d.metric})",
+        + (matches if d.n_matches is not None else "weights without matches"),
+        _show_varying(d),
         _show_information(d.information),
         _show_differences(d.worst),
         _show_use(d),
+        _show_situations(d.situations),
+        "\n".join(textwrap.fill(f"Note: {note}.", WIDTH) for note in d.notes),
+        _show_verdict(d),
     ]
-    if d.notes:
-        blocks.append("\n".join(textwrap.fill(f"Note: {note}.", WIDTH) for note in d.notes))
-    blocks.append(_show_verdict(d))
-    return "\n\n".join(blocks)
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _show_varying(d: BalanceDiagnostics) -> str:
+    if d.varying.empty:
+        return ""
+    lines = [f"{'Does a link with the label vary?':<58}{'p-value':>18}"]
+    joint = d.varying.drop_duplicates("hypothesis")
+    lines += [
+        f"  {_cut(str(row.hypothesis), 54):<56}{write_p(row.joint_p_value):>18}"
+        for row in joint.head(ROWS).itertuples()
+    ]
+    if d.left is not None:
+        lines.append(f"  {'under the balanced weights':<56}{write_p(d.left.p_value):>18}")
+    return "\n".join(lines)
+
+
+def _show_situations(situations: pd.DataFrame | None) -> str:
+    if situations is None:
+        return ""
+    heading = "Accuracy of small classifiers, in %"
+    lines = [f"{heading:<44}{'plain':>14}{'balanced':>18}"]
+    lines += [
+        f"  {name!s:<42}{row.plain:>8.1f} ± {row.plain_error:<4.1f}"
+        f"{row.balanced:>9.1f} ± {row.balanced_error:<4.1f}"
+        for name, row in situations.iterrows()
+    ]
+    return "\n".join(lines)
 
 
 def _show_information(information: pd.DataFrame) -> str:
-    lines = [f"{'What tells about the label, in nats':<44}{'before':>10}{'after':>10}"]
+    lines = [f"{'Information about the label, in nats':<44}{'before':>10}{'after':>10}"]
     pooled = information[information["environment"] == POOLED]
     whole = pooled[pooled["kind"] != "coordinate"]
     single = pooled[pooled["kind"] == "coordinate"].nlargest(3, "before")
@@ -42,7 +73,7 @@ def _show_information(information: pd.DataFrame) -> str:
         for row in pd.concat([whole, single]).itertuples()
     ]
     entropy = float(pooled["label_entropy"].iloc[0])
-    lines.append(f"  {'(all there is to know: the label’s entropy)':<42}{entropy:>10.3f}")
+    lines.append(f"  {'(entropy of the label)':<42}{entropy:>10.3f}")
     return "\n".join(lines)
 
 
@@ -68,7 +99,7 @@ def _show_differences(worst: pd.DataFrame) -> str:
             f"{before.smd_before:<6.2f}{_cut(before.pair_before, 12):<13}"
             f"{after.smd_after:<6.2f}{_cut(after.pair_after, 12)}"
         )
-    coordinates = within[within["kind"].isin(["known", "feature", "z"])]
+    coordinates = within[within["kind"].isin(["given", "known", "feature", "z"])]
     listed = coordinates.groupby("covariate", observed=True, sort=False)[
         ["mean_smd_before", "mean_smd_after"]
     ].mean()
@@ -81,8 +112,9 @@ def _show_differences(worst: pd.DataFrame) -> str:
 
 
 _KINDS = {
+    "given": "given covariates",
     "known": "known covariates",
-    "feature": "features",
+    "feature": "columns",
     "z": "z",
     "square": "squares of z",
     "product": "products of z",
@@ -92,12 +124,15 @@ _KINDS = {
 
 def _show_use(d: BalanceDiagnostics) -> str:
     use = d.use
+    if use.empty:
+        size = effective_sample_size(d.weights)
+        return f"Effective sample size: {size:,.0f} ({size / d.n_examples:.1%})"
     effective, examples = use["effective_size"].sum(), use["examples"].sum()
     pooled = d.distances[d.distances["environment"] == POOLED].set_index("quantile")
     overlap = d.overlap.loc[d.overlap["overlap_before"].idxmin()]
     lines = [
         "Matches",
-        f"  examples that serve as a match  {use['ever_matched'].sum():,} of {examples:,}",
+        f"  examples used as a match        {use['ever_matched'].sum():,} of {examples:,}",
         f"  effective sample size           {effective:,.0f} ({effective / examples:.1%})",
         f"  most frequent example           {use['largest_weight'].max():,.0f} appearances for "
         "each time it is an anchor",

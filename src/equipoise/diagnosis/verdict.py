@@ -1,185 +1,412 @@
-"""The diagnosis in words: what was spurious, how much is left, what to do."""
+"""The verdict: what was seen, whether to balance, what that costs and saves, in plain words."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from equipoise.diagnosis.advice import (
-    advise_caliper,
-    advise_latent,
-    advise_left_out,
-    advise_matches,
-    advise_missed,
-    advise_overlap,
-    advise_size,
-)
-from equipoise.diagnosis.dependence_of_z import Dependence
-from equipoise.diagnosis.findings import (
-    percent,
-    tell_after,
-    tell_before,
-    tell_features,
-    tell_gain,
-    tell_known,
-    tell_left_out,
-    tell_missed,
-    tell_strength,
-)
-from equipoise.diagnosis.gain import LARGE, SMALL, Gain
-from equipoise.diagnosis.left_out import LeftOut, find_left_out
-from equipoise.diagnosis.missed import MissedFeature
+from equipoise.balance.groups import POOLED
+from equipoise.diagnosis.information import share_told
+from equipoise.diagnosis.price import Bargain
+from equipoise.latent.varying import FlipTest, VaryingPart
 
-#: A loss known less well than this is not called small.
-UNSURE = 0.05
+#: A protection is clear from this many points, less two standard errors; a price is small up to
+#: the second number of points, with its standard error.
+CLEAR, CHEAP = 2.0, 1.5
+#: A protection that may exceed this many points is not called absent.
+SIZEABLE = 5.0
+#: Below this share of the label's entropy, or of what it was, next to nothing is predicted.
+NOTHING, LITTLE = 0.02, 0.1
+#: p-value of the tests that a verdict makes: what is left, and whether the link itself differs.
+LEVEL = 0.05
+
+NOTHING_FOUND, REMOVED, REDUCED, LEFT = "nothing found", "removed", "reduced", "left"
+CONTENT, NOT_TESTED = "found, but it may be the label's own content", "not tested"
+BALANCE, TRADE_OFF, LEAVE, CANNOT_TELL = "balance", "trade-off", "leave as it is", "cannot tell"
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What a reader takes away.
 
-    level: "nothing to gain", "removed", "reduced" or "left", from good news to bad, or "not known"
-    where there are too few examples to say.
-    headline: the verdict in a sentence; findings: what it rests on; advice: what to do next.
+    Attributes
+    ----------
+    recommendation : str
+        "balance", "trade-off", "leave as it is" or "cannot tell".
+    state : str
+        "nothing found", "removed", "reduced", "left", "found, but it may be the label's own
+        content" or "not tested".
+    headline : str
+        The recommendation and its reason in a sentence.
+    findings, advice : tuple of str
+        What it rests on, and what to do next.
+    price, price_error : float
+        Points of accuracy lost where the link stays as it is; NaN when not measured.
+    protection, protection_error : float
+        Points of accuracy gained where the link is reversed; NaN when not measured.
     """
 
-    level: str
+    recommendation: str
+    state: str
     headline: str
     findings: tuple[str, ...]
     advice: tuple[str, ...]
+    price: float = math.nan
+    price_error: float = math.nan
+    protection: float = math.nan
+    protection_error: float = math.nan
 
     def __str__(self) -> str:
         return "\n".join([self.headline, *self.findings, *self.advice])
 
 
-def decide_verdict(
-    dependence: Dependence,
-    gain: Gain | None,
-    *,
-    strength: pd.DataFrame,
-    n_environments: int,
-    n_labels: int,
-    n_matches: int,
-    latent_dim: int,
-    overlap: pd.DataFrame,
-    use: pd.DataFrame,
-    information: pd.DataFrame,
-    evened: pd.DataFrame,
-    by_caliper: pd.DataFrame,
-    by_n_matches: pd.DataFrame,
-    missed: tuple[MissedFeature, ...] = (),
-) -> Verdict:
-    """Weigh the numbers and say it in words."""
-    level, left_out = _choose_level(dependence, gain), find_left_out(information)
-    if missed and level in ("nothing to gain", "removed"):
-        level = "left"  # whatever became of this Z, it is not all of what is spurious
-    findings = [tell_before(dependence), tell_after(dependence, level)]
-    findings += tell_left_out(left_out)
-    findings += tell_strength(dependence, strength)
-    findings += tell_known(information)
-    if level != "not known":
-        findings += tell_features(evened)
-    findings += tell_missed(missed)
-    if gain is not None:
-        findings.append(tell_gain(gain, level))
-    advice: list[str] = []
-    if level != "nothing to gain":
-        if dependence.is_steady:
-            advice.append(_DOUBT)
-        advice += advise_left_out(left_out)
-        advice += advise_missed(missed, latent_dim, len(evened))
-        if level in ("reduced", "left") and not missed:
-            advice += advise_matches(by_n_matches, n_matches, n_labels)
-            if not left_out.is_much:  # else to leave out more would contradict
-                advice += advise_caliper(by_caliper)
-                advice += advise_overlap(overlap)
-            advice += advise_latent(latent_dim, n_environments)
-        advice += advise_size(use)
-        if level == "removed" and gain is not None and gain.sees and gain.gain < SMALL:
-            advice.append(
-                "A small classifier gains nothing by it. Compare your own model trained on both "
-                "kinds of batches, by accuracy under balanced_weights of a held-out part."
-            )
-        elif level == "removed":
-            advice.append(
-                "Train on balanced batches (batch_sampler) and choose checkpoints by accuracy "
-                "under balanced_weights of a held-out part."
-            )
-    else:
-        advice.append("Random batches will do; balanced ones would show fewer examples more often.")
-    headline = _write_headline(level, dependence, gain, left_out)
-    if missed:
-        headline = (
-            f"Z has missed something that looks spurious: {missed[0].name} still differs between "
-            "the labels."
-        )
-    return Verdict(level, headline, tuple(findings), tuple(advice))
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict is decided from.
 
-
-_DOUBT = (
-    "Nothing shows this Z to be spurious rather than the label's own content, as it goes with the "
-    "label alike in every environment. Look at what it is (in the report: what z carries) before "
-    "you even it out."
-)
-
-
-def _choose_level(dependence: Dependence, gain: Gain | None) -> str:
-    if dependence.is_weak or _promises_little(dependence, gain):
-        return "nothing to gain"
-    if not dependence.is_known:
-        return "not known"
-    if dependence.is_removed:
-        return "removed"
-    return "reduced" if dependence.is_reduced else "left"
-
-
-def _promises_little(dependence: Dependence, gain: Gain | None) -> bool:
-    """Steady Z counts as content unless the gain is large; other Z, if it costs nothing.
-
-    Z that is seen to vary asks for surely nothing, Z of which it is not known for next to nothing.
-    A classifier that sees hardly anything besides Z could not tell, nor could one whose gain is
-    not known. And where a plain one owes much to a Z that varies, or is evened out now, one that
-    gains nothing has only not found what else to look at.
+    Attributes
+    ----------
+    varying : VaryingPart or None
+        What was found by the test; None if something else was balanced.
+    sources : tuple of str
+        Names of the columns found, where they are columns with names.
+    given : bool
+        The covariates were named by the user.
+    information : DataFrame
+        Of `tabulate_information`.
+    left : FlipTest or None
+        The joint test under the balanced weights.
+    same_link : float
+        p-value that the label depends on what was found alike in every environment.
+    bargain : Bargain or None
+    leaks : tuple of str
+        Columns that give the label away.
+    rows, rows_needed : int
+        Examples there are, and how many would do to find a moderate link that varies.
+    n_matches, n_labels : int
+        Matches of an anchor, None without matches.
     """
-    if gain is None or not gain.sees or gain.error >= UNSURE:
-        return False
-    loses_little = gain.loss < LARGE
-    if dependence.is_steady:
-        return gain.gain < LARGE and (loses_little or not dependence.is_removed)
-    margin = gain.error if dependence.varies else 0.0
-    return gain.gain < SMALL - margin and loses_little
+
+    varying: VaryingPart | None
+    information: pd.DataFrame
+    left: FlipTest | None = None
+    same_link: float = math.nan
+    bargain: Bargain | None = None
+    sources: tuple[str, ...] = ()
+    given: bool = False
+    leaks: tuple[str, ...] = ()
+    rows: int = 0
+    rows_needed: int = 0
+    n_matches: int | None = None
+    n_labels: int = 2
+
+    @property
+    def tested(self) -> bool:
+        return self.varying is not None and not math.isnan(self.varying.p_value)
+
+    @property
+    def nothing_found(self) -> bool:
+        return self.varying is not None and len(self.varying) == 0
+
+    @property
+    def is_content(self) -> bool:
+        """Only the frequency of values differs between environments, not what they predict."""
+        return self.tested and not self.nothing_found and self.same_link > LEVEL
+
+    def predicted(self, when: str) -> float:
+        """Share of the label's entropy that z predicts within environments."""
+        rows = self.information[self.information["kind"] == "z"]
+        rows = rows[rows["environment"] != POOLED]
+        return share_told(rows, when, "examples" if when == "before" else "left")
+
+    @property
+    def left_out(self) -> int:
+        """Examples that balanced batches never show."""
+        rows = self.information[self.information["kind"] == "score"]
+        rows = rows[rows["environment"] == POOLED]
+        return int((rows["examples"] - rows["left"]).sum())
 
 
-def _write_headline(
-    level: str, dependence: Dependence, gain: Gain | None, left_out: LeftOut
-) -> str:
-    if level == "nothing to gain":
-        why = _say_why(dependence, gain)
-        return f"There is little to gain from balancing these data: {why}"
-    if math.isnan(dependence.told_before):
-        return "The environments have too few examples to say how the label depends on Z."
-    found = f"A {_name_strength(dependence.told_before)} dependence of the label on Z was found"
-    if level == "not known":
-        return f"{found}; too few examples have a match to say what balanced batches leave of it."
-    but = f"; {percent(left_out.share)} of the examples have no match and are left out"
-    but = but if left_out.is_much else ""
-    if level == "removed":
-        all_or_most = "it" if dependence.is_all_gone else "most of it"
-        return f"{found}, and balanced batches remove {all_or_most}{but}."
-    if level == "reduced":
-        return f"{found}; balanced batches reduce it, but some is left{but}."
-    return f"{found}, and matching does not remove it{but}."
+def decide_verdict(evidence: Evidence) -> Verdict:
+    """Weigh the evidence and say it in words."""
+    state = choose_state(evidence)
+    recommendation, headline = recommend(evidence)
+    bargain = evidence.bargain
+    numbers = {}
+    if bargain is not None and not evidence.nothing_found:
+        names = ("price", "price_error", "protection", "protection_error")
+        numbers = {name: getattr(bargain, name) for name in names}
+    return Verdict(
+        recommendation,
+        state,
+        headline,
+        tuple(_list_findings(evidence)),
+        tuple(_list_advice(recommendation, state, evidence)),
+        **numbers,
+    )
 
 
-def _say_why(dependence: Dependence, gain: Gain | None) -> str:
-    if dependence.is_weak:
-        return "the labels hardly differ in Z."
-    if gain is not None and gain.gain < SMALL:
-        return "a classifier trained on balanced batches is no better for it."
-    return "Z goes with the label alike in every environment, as the label's own content does."
+def choose_state(evidence: Evidence) -> str:
+    """What became of the link; "removed" only if the joint test finds nothing left."""
+    if evidence.nothing_found:
+        return NOTHING_FOUND if evidence.tested else NOT_TESTED
+    if evidence.is_content:
+        return CONTENT
+    before, after = evidence.predicted("before"), evidence.predicted("after")
+    if evidence.left is None or math.isnan(after):
+        return NOT_TESTED
+    if evidence.left.p_value > LEVEL and after < max(NOTHING, LITTLE * before):
+        return REMOVED
+    return REDUCED if after < 0.5 * before else LEFT
 
 
-def _name_strength(told: float) -> str:
-    return "strong" if told > 0.2 else "moderate" if told > 0.05 else "weak"
+def recommend(evidence: Evidence) -> tuple[str, str]:
+    """The recommendation and the headline that gives its reason."""
+    if evidence.nothing_found:
+        return _recommend_nothing(evidence)
+    if evidence.is_content:
+        return LEAVE, (
+            "Leave as it is: what was found may be the label's own content, since it predicts the "
+            "label alike in every environment."
+        )
+    b = evidence.bargain
+    if b is None:
+        return CANNOT_TELL, (
+            "Cannot tell: price and protection are measured on the examples themselves, which "
+            "were not given."
+        )
+    clear = b.protection - 2 * b.protection_error > CLEAR or (
+        b.even_gain - 2 * b.even_gain_error > 0 and b.protection > CLEAR
+    )
+    if not clear and b.protection + 2 * b.protection_error > SIZEABLE:
+        return CANNOT_TELL, (
+            f"Cannot tell: balancing saves {write_points(b.protection, b.protection_error)} where "
+            "the link reverses, too uncertain with so few examples."
+        )
+    if not clear:
+        reason = "a link varies, but " if evidence.tested else ""
+        return LEAVE, (
+            f"Leave as it is: {reason}balancing saves next to nothing where the link reverses "
+            f"({write_points(b.protection, b.protection_error)})."
+        )
+    sides = f"{_tell_cost(b.price)} where the link stays as it is and saves "
+    sides += f"{_about(b.protection)} where it reverses."
+    elsewhere = math.isnan(b.left_out) or b.left_out + b.left_out_error <= CHEAP
+    known = evidence.tested or evidence.given
+    if known and elsewhere and b.price + b.price_error <= CHEAP:
+        return BALANCE, f"Balance: it {sides}"
+    return TRADE_OFF, f"Trade-off: balancing {sides}"
+
+
+def _recommend_nothing(evidence: Evidence) -> tuple[str, str]:
+    if not evidence.tested:
+        return CANNOT_TELL, (
+            "Cannot tell: whether a link varies shows only where two environments share two labels."
+        )
+    if evidence.rows < evidence.rows_needed:
+        return CANNOT_TELL, (
+            f"Cannot tell: {evidence.rows:,} rows are too few to find a moderate link that varies; "
+            f"about {evidence.rows_needed:,} would do."
+        )
+    return LEAVE, ("Leave as it is: no link with the label was found to vary between environments.")
+
+
+# --- findings ----------------------------------------------------------------------------------
+
+
+def _list_findings(evidence: Evidence) -> list[str]:
+    found = _tell_varying(evidence)
+    if not evidence.nothing_found:
+        before, after = evidence.predicted("before"), evidence.predicted("after")
+        found.append(
+            f"What is balanced predicts {percent(before)} of the label's entropy; under the "
+            f"balanced weights, {percent(after)}."
+        )
+        found += _tell_left(evidence)
+        found += _tell_bargain(evidence.bargain)
+    found += _tell_covariates(evidence.information)
+    if evidence.left_out:
+        found.append(
+            f"Balanced batches never show {evidence.left_out:,} of {evidence.rows:,} examples, "
+            "which have no match."
+        )
+    for name in evidence.leaks:
+        found.append(f"Column {name} gives the label away in every environment.")
+    return found
+
+
+def _tell_varying(evidence: Evidence) -> list[str]:
+    varying = evidence.varying
+    if varying is None:
+        what = "the covariates that were given" if evidence.given else "all of Z"
+        return [f"Balanced on {what}: whether their link with the label varies was not tested."]
+    if math.isnan(varying.p_value):
+        return []
+    chance = f"joint test, p = {write_p(varying.p_value)}"
+    if not len(varying):
+        return [
+            f"No link with the label was found to vary between environments ({chance}). Balanced "
+            "batches are then even in the labels of each environment, and in nothing else."
+        ]
+    names = evidence.sources
+    what = list_names(names) if names else count_found(varying.named)
+    return [
+        f"The link of {what} with the label varies between environments ({chance}). That alone "
+        "does not show that it is spurious."
+    ]
+
+
+def _tell_left(evidence: Evidence) -> list[str]:
+    found = []
+    if evidence.is_content:
+        found.append(
+            "Given what was found, each label is as likely in one environment as in another "
+            f"(p = {write_p(evidence.same_link)}): its values differ in frequency, not in meaning."
+        )
+    if evidence.left is not None:
+        p = write_p(evidence.left.p_value)
+        if evidence.left.p_value > LEVEL:
+            text = f"no link is seen to vary any more (joint test of all features, p = {p})."
+        else:
+            text = f"a link still varies (joint test of all features, p = {p})."
+        found.append(f"Under the balanced weights {text}")
+    return found
+
+
+def _tell_bargain(b: Bargain | None) -> list[str]:
+    if b is None:
+        return []
+    found = []
+    for situation, row in b.situations.iterrows():
+        where = {
+            "as they are": "Where things stay as they are",
+            "even": "Where the link is gone",
+            "reversed": "Where the link is reversed",
+        }[str(situation)]
+        found.append(
+            f"{where}, small classifiers are right on {row.plain:.0f}\u00a0% of held-out examples "
+            f"after plain training and on {row.balanced:.0f}\u00a0% after balanced training."
+        )
+    if not math.isnan(b.left_out):
+        found.append(
+            f"In an environment left out of training, balancing {_tell_cost(b.left_out)} "
+            f"({write_points(-b.left_out, b.left_out_error)})."
+        )
+    return found
+
+
+def _tell_covariates(information: pd.DataFrame) -> list[str]:
+    """A sentence on each covariate that the user named."""
+    named = information[information["kind"].isin(["given", "known"])]
+    return [
+        f"{str(row.kind).capitalize()} covariate {row.variable} predicts {_share(row, 'before')} "
+        f"of the label's entropy; under the balanced weights, {_share(row, 'after')}."
+        for row in named[named["environment"] == POOLED].itertuples()
+    ]
+
+
+def _share(row: Any, when: str) -> str:
+    return percent(getattr(row, when) / max(row.label_entropy, 1e-12))
+
+
+# --- advice ------------------------------------------------------------------------------------
+
+
+def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[str]:
+    """What to do; for each there is a test in which doing it helps."""
+    advice = []
+    if evidence.leaks:
+        advice.append(
+            f"Drop {list_names(evidence.leaks)} if it is not known before the label is: a model "
+            "would learn nothing else."
+        )
+    if recommendation == BALANCE:
+        advice.append("Train on balanced batches (batch_sampler), or with weights_.")
+    elif recommendation == TRADE_OFF:
+        advice.append(
+            "Train on balanced batches if the link may weaken or reverse where the model will be "
+            "used, and on random ones if it will stay."
+        )
+    elif recommendation == LEAVE:
+        advice.append("Train on random batches.")
+    elif evidence.nothing_found and evidence.tested:
+        advice.append(f"Collect about {evidence.rows_needed:,} rows, and fit again.")
+    a = evidence.n_matches
+    if state in (REDUCED, LEFT) and a is not None and a < evidence.n_labels - 1:
+        advice.append(
+            f"Take more matches: n_matches={evidence.n_labels - 1} instead of {a} matches every "
+            "anchor with every other label."
+        )
+    if evidence.left_out > 0.5 * evidence.rows:
+        advice.append(
+            "Widen caliper or common_support: examples without a match are lost, not balanced."
+        )
+    return advice
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def _tell_cost(points: float) -> str:
+    """What balancing does where the link stays: "costs about 3 points"."""
+    if points < 0.5:
+        return "costs nothing"
+    return f"costs {_about(points)}"
+
+
+def _about(points: float) -> str:
+    rounded = max(0, round(points))
+    return f"about {rounded} point{'' if rounded == 1 else 's'}"
+
+
+def write_points(value: float, error: float) -> str:
+    """Points with their standard error.
+
+    >>> write_points(-0.31, 0.52)
+    '−0.3 ± 0.5 points'
+    """
+    return f"{value:.1f} ± {error:.1f} points".replace("-", "−")
+
+
+def write_p(p_value: float) -> str:
+    return f"{p_value:.3f}" if p_value >= 0.001 else "less than 0.001"
+
+
+def list_names(names: Sequence[str], at_most: int = 4) -> str:
+    """Names in a sentence.
+
+    >>> list_names(["age", "dose", "device"])
+    'age, dose and device'
+    """
+    shown = [str(name) for name in names[:at_most]]
+    if len(names) > at_most:
+        shown.append(f"{len(names) - at_most} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def count_found(named: Sequence[str]) -> str:
+    """What was found, counted.
+
+    >>> count_found(["feature", "direction", "direction"])
+    '1 feature and 2 directions'
+    """
+    kinds = list(dict.fromkeys(named))
+    counts = [(list(named).count(kind), kind) for kind in kinds]
+    return list_names([f"{n} {kind}{'' if n == 1 else 's'}" for n, kind in counts])
+
+
+def percent(share: float) -> str:
+    """A share as people write it.
+
+    >>> percent(0.047)
+    '4.7\\xa0%'
+    """
+    if math.isnan(share):
+        return "an unknown share"
+    hundredths = 100 * max(0.0, share)  # a no-break space: a line must not begin with the sign
+    digits = 0 if hundredths >= 10 or hundredths == 0 else 1
+    return f"{hundredths:.{digits}f}\u00a0%"

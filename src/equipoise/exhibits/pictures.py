@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import Cell, ResultTable, Row, make_batches, tabulate_epoch
 from equipoise.diagnosis import mutual_information, same_covariate_rate
 from equipoise.exhibits.request import (
@@ -14,6 +15,7 @@ from equipoise.exhibits.request import (
     FittedBalancer,
     fit_exhibit,
 )
+from equipoise.latent import LatentCovariateModel
 from equipoise.report import decode_counterfactuals, draw_batches, draw_counterfactuals
 
 
@@ -73,12 +75,12 @@ KEPT = 0.95  # of the reconstructions must have the colour, or it counts as lost
 
 def reproduce_figure5(request: ExhibitRequest, *, dataset: str = "ColoredMNIST") -> Exhibit:
     """Draw a few reconstructions, and count in many whether the colour stays when y changes."""
-    fitted = fit_exhibit(request, dataset)
+    fitted = fit_exhibit(request, dataset, balance_on="all")
     train, balancer = fitted.data.train, fitted.balancer
     codes = np.searchsorted(balancer.environments_, train.environments)
     examples = np.arange(min(SHOWN, len(train)))
     figure = draw_counterfactuals(
-        balancer.latent_model_, train, examples, train.labels[examples], codes[examples]
+        _require_model(balancer), train, examples, train.labels[examples], codes[examples]
     )
     kept = measure_colours(fitted)
     rows = [
@@ -110,6 +112,12 @@ def reproduce_figure5(request: ExhibitRequest, *, dataset: str = "ColoredMNIST")
     )
 
 
+def _require_model(balancer: CausalBalancer) -> LatentCovariateModel:
+    if balancer.latent_model_ is None:
+        raise ValueError('Figure 5 decodes z: it needs balance_on="all"')
+    return balancer.latent_model_
+
+
 @torch.no_grad()
 def measure_colours(fitted: FittedBalancer) -> np.ndarray:
     """Shares [label of the example, label decoded with] of reconstructions of the same colour.
@@ -125,7 +133,7 @@ def measure_colours(fitted: FittedBalancer) -> np.ndarray:
     examples = np.arange(min(MEASURED, len(train)))
     codes = np.searchsorted(balancer.environments_, train.environments[examples])
     found = decode_counterfactuals(
-        balancer.latent_model_, train, examples, train.labels[examples], codes
+        _require_model(balancer), train, examples, train.labels[examples], codes
     )
     # [example, label, channel, …] -> brightness of every channel
     brightest = found.decoded.flatten(3).sum(dim=3).argmax(dim=2).cpu().numpy()

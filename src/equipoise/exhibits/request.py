@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +235,9 @@ class FittedBalancer:
     balancer: CausalBalancer
 
 
-def fit_exhibit(request: ExhibitRequest, dataset: str) -> FittedBalancer:
+def fit_exhibit(
+    request: ExhibitRequest, dataset: str, *, balance_on: str | None = None
+) -> FittedBalancer:
     """Load the balancer of the first seed, or fit it; runs of Table 1 find it later."""
     spec = request.describe_sweep(
         datasets=(dataset,),
@@ -247,6 +249,9 @@ def fit_exhibit(request: ExhibitRequest, dataset: str) -> FittedBalancer:
     runs = plan_sweep(spec, data_dir=request.data_dir)
     settings = {run.settings.sampling: run.settings for run in runs}
     chosen = settings["balanced"]
+    if balance_on is not None:
+        chosen = replace(chosen, balancer={**chosen.balancer, "balance_on": balance_on})
+        settings["balanced"] = chosen
     opened = get_dataset(dataset, data_dir=request.data_dir, data_seed=chosen.data_seed)
     data = split_for_run(chosen, opened)
     balancer = obtain_balancer(

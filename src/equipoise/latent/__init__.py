@@ -1,7 +1,13 @@
 """Room 2: (x, y, e) -> latent covariate z. The conditional VAE, its priors, identifiability."""
 
 from equipoise.latent.choice import LatentCandidate, LatentChoice, choose_latent
-from equipoise.latent.columns import ColumnEncoding, Features, encode_columns
+from equipoise.latent.columns import (
+    ColumnEncoding,
+    Features,
+    PixelComponents,
+    encode_columns,
+    encode_latent,
+)
 from equipoise.latent.fitting import FitHistory, FitSettings, fit_model
 from equipoise.latent.identifiability import (
     Identifiability,
@@ -32,6 +38,7 @@ __all__ = [
     "LatentCovariateModel",
     "MLPDecoder",
     "MLPEncoder",
+    "PixelComponents",
     "PriorFamily",
     "ResidualDecoder",
     "ResidualEncoder",
@@ -40,6 +47,7 @@ __all__ = [
     "choose_latent_dim",
     "compare_interaction",
     "encode_columns",
+    "encode_latent",
     "examine_identifiability",
     "examine_labels",
     "find_varying",

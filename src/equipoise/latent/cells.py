@@ -46,7 +46,7 @@ class Cells:
             np.searchsorted(cell[order], np.arange(len(codes) + 1)),
             codes % m,
             codes // m,
-            np.bincount(cell, weights=weights),
+            np.bincount(cell, weights=weights).astype(np.float64),
             cell,
         )
 
@@ -57,7 +57,7 @@ class Cells:
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the interaction."""
-        return len(self.sizes) - self._additive().shape[1]
+        return len(self.sizes) - int(self._additive().shape[1])
 
     def means(self, values: Floats) -> Floats:
         """Weighted cell means [C, q]."""

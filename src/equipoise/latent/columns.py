@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
+from sklearn.utils.extmath import randomized_svd
 
 from equipoise.latent.cells import Cells
 
@@ -20,6 +21,7 @@ MAX_LEVELS = 10
 MIN_OF_LEVEL = 5
 MIN_SHARE_OF_LEVEL = 0.002
 _KNOTS = 256
+_FAR = 5.0  # standard deviations
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,46 @@ class ColumnEncoding:
         return cls(**{name: state[name] for name in cls.__dataclass_fields__})
 
 
+@dataclass(frozen=True)
+class PixelComponents:
+    """The leading principal components of flat images."""
+
+    origin: NDArray[np.float32]  # [d]
+    axes: NDArray[np.float32]  # [d, k]
+
+    @classmethod
+    def of(cls, x: NDArray, n_components: int = 40) -> PixelComponents:
+        """Components of x [N, d]; as many as there are, if fewer."""
+        origin = x.mean(axis=0)
+        count = min(n_components, *x.shape)
+        axes = randomized_svd(x - origin, count, n_iter=3, random_state=0)[2].T
+        return cls(origin, np.ascontiguousarray(axes))
+
+    def project(self, x: NDArray) -> Floats:
+        """Coordinates [N, k] of further images."""
+        return np.asarray((x - self.origin) @ self.axes, dtype=np.float64)
+
+
+def encode_latent(z: Floats, n_environments: int) -> ColumnEncoding:
+    """Coordinates of a latent space as features: standardised, cut off far out, else as they are.
+
+    Only directions mean something there, and normal scores would bend them.
+    """
+    n = z.shape[1]
+    mean, scale = z.mean(axis=0), np.maximum(z.std(axis=0), 1e-12)
+    heights = np.linspace(-_FAR, _FAR, _KNOTS) * np.ones((n, 1))
+    return ColumnEncoding(
+        np.arange(n),
+        np.arange(n),
+        np.full(n, np.nan),
+        mean[:, None] + scale[:, None] * heights,
+        heights,
+        np.zeros((n_environments, n)),
+        np.zeros(n),
+        np.ones(n),
+    )
+
+
 def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncoding:
     """Learn how the columns of x [N, p] become features; constant columns have none.
 
@@ -120,31 +162,21 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
                 rows.append((column, float(value), empty, empty, np.zeros(cells.n_environments)))
     if not rows:
         raise ValueError("every column is constant: there is nothing to balance on")
-    columns, levels, knots, heights, shifts = zip(*rows, strict=True)
-    column = np.array(columns, dtype=np.int64)
-    q = len(column)
+    own = np.array([row[0] for row in rows], dtype=np.int64)
+    q = len(own)
     raw = ColumnEncoding(
-        column,
-        sources[column],
-        np.array(levels),
-        np.stack(knots),
-        np.stack(heights),
-        np.stack(shifts, axis=1),
+        own,
+        sources[own],
+        np.array([row[1] for row in rows]),
+        np.stack([row[2] for row in rows]),
+        np.stack([row[3] for row in rows]),
+        np.stack([row[4] for row in rows], axis=1),
         np.zeros(q),
         np.ones(q),
     )
     values = raw.encode(x, environments).values
     scale = values.std(axis=0)
-    return ColumnEncoding(
-        raw.column,
-        raw.source,
-        raw.level,
-        raw.knots,
-        raw.heights,
-        raw.shift,
-        values.mean(axis=0),
-        np.where(scale > 0, scale, 1.0),
-    )
+    return replace(raw, mean=values.mean(axis=0), scale=np.where(scale > 0, scale, 1.0))
 
 
 def _score_normally(values: Floats) -> tuple[Floats, Floats]:

@@ -33,6 +33,9 @@ MAX_SOURCES = 3
 #: Sources must show this share of the strongest direction to be taken instead of it.
 ENOUGH = 0.7
 MAX_DIMENSIONS = 64
+#: A further direction must show this share of the first one's interaction: with very many examples
+#: the slightest curvature is significant.
+NEGLIGIBLE = 0.05
 _AT_ONCE = 100
 
 CURVED = ("squares", "products")
@@ -121,7 +124,8 @@ class _Tests:
     def _sum_strongest(self, count: int) -> Callable[[NDArray], NDArray]:
         def statistic(m: NDArray) -> NDArray:
             strength = (m[..., : self.q] ** 2).sum(axis=-2) / self.spread
-            return np.partition(strength, self.q - count, axis=-1)[..., self.q - count :].sum(-1)
+            kept = np.partition(strength, self.q - count, axis=-1)[..., self.q - count :]
+            return np.asarray(kept.sum(axis=-1))
 
         return statistic
 
@@ -130,25 +134,26 @@ class _Tests:
             z = m[..., self.q : self.q + width]
             turned = np.swapaxes(z, -1, -2)
             gram = z @ turned if z.shape[-2] <= width else turned @ z
-            return np.linalg.eigvalsh(gram)[..., -1]
+            return np.asarray(np.linalg.eigvalsh(gram)[..., -1])
 
         return statistic
 
     def _sum_white(self, width: int) -> Callable[[NDArray], NDArray]:
         def statistic(m: NDArray) -> NDArray:
-            return (m[..., self.q : self.q + width] ** 2).sum(axis=(-2, -1))
+            return np.asarray((m[..., self.q : self.q + width] ** 2).sum(axis=(-2, -1)))
 
         return statistic
 
     def _strongest(self, start: int, part: slice, spread: Floats) -> Callable[[NDArray], NDArray]:
         def statistic(m: NDArray) -> NDArray:
-            return ((m[..., start:][..., part] ** 2).sum(axis=-2) / spread).max(axis=-1)
+            return np.asarray(((m[..., start:][..., part] ** 2).sum(axis=-2) / spread).max(axis=-1))
 
         return statistic
 
     def strengths(self) -> Floats:
         """The interaction of each feature, in units of its variance."""
-        return (self.cells.interaction(self.matrix[:, : self.q]) ** 2).sum(axis=0) / self.spread
+        own = self.cells.interaction(self.matrix[:, : self.q])
+        return np.asarray((own**2).sum(axis=0) / self.spread)
 
     def run(self, rng: np.random.Generator, draws: int = DRAWS) -> FlipTest:
         """p-values by rank among the draws; the joint one is of the most extreme statistic."""
@@ -290,7 +295,8 @@ class _Search:
         while len(set(self.features.source[chosen])) < MAX_SOURCES:
             best = int(rest.strengths().argmax())
             source = self.features.source[best]
-            chosen += [j for j in np.flatnonzero(self.features.source == source) if j not in chosen]
+            members = np.flatnonzero(self.features.source == source).tolist()
+            chosen += [j for j in members if j not in chosen]
             left = self._take_out(np.eye(len(strengths))[:, chosen])
             if left is None:
                 break
@@ -299,8 +305,7 @@ class _Search:
             self.steps.append((f"besides {len(set(self.features.source[chosen]))} sources", test))
             if test.p_value > NEXT_LEVEL:
                 break
-        name = first.best([n for n in first.observed if n.startswith("direction")])
-        whole = first.observed[name] - first.expected[name]
+        whole = _root_excess(first)
         own = find_whitening(self.residual[:, chosen], self.cells.weights)
         z = self.cells.interaction(self.residual[:, chosen]) @ own
         if np.linalg.norm(z, 2) ** 2 < ENOUGH * whole:
@@ -311,7 +316,7 @@ class _Search:
     def take_directions(self, tests: _Tests, test: FlipTest, rotated: bool) -> None:
         """Categories first, then directions, until what is left does not vary."""
         q = len(self.features.source)
-        limit = min(MAX_DIMENSIONS, q)
+        limit, strongest = min(MAX_DIMENSIONS, q), _root_excess(test)
         while True:
             strengths = tests.strengths()
             best = int(strengths.argmax())
@@ -332,14 +337,17 @@ class _Search:
             tests = left
             test = tests.run(self.rng)
             self.steps.append((f"besides {len(self.found)} dimensions", test))
-            if test.p_value > NEXT_LEVEL:
+            if test.p_value > NEXT_LEVEL or _root_excess(test) < NEGLIGIBLE * strongest:
                 return
 
     def _choose_direction(self, tests: _Tests, test: FlipTest, rotated: bool) -> Floats:
+        # The more a statistic exceeds its null, the better the direction is determined.
         names = [n for n in test.observed if n not in CURVED and n != "strongest feature"]
         name = test.best([n for n in names if not rotated or n.startswith(WIDE)])
         if name.startswith(WIDE):
-            direction = tests.direction(int(name.split()[-1]))
+            widths = [n for n in names if n.startswith("direction")]
+            best = max(widths, key=lambda n: test.observed[n] / test.expected[n])
+            direction = tests.direction(int(best.split()[-1]))
         else:
             strengths = tests.strengths()
             significant = int((strengths > self._largest_by_chance(tests)).sum())
@@ -348,13 +356,13 @@ class _Search:
         if self.found:  # the rest is residual − found @ slopes, so the direction has both parts
             found = np.stack(self.found, axis=1)
             direction = direction - found @ (self._slopes(found) @ direction)
-        return direction / (self.features.values @ direction).std()
+        return np.asarray(direction / (self.features.values @ direction).std())
 
     def _slopes(self, found: Floats) -> Floats:
         """Regression [k, q] of the features on what was found, within cells."""
         root = np.sqrt(self.cells.weights)[:, None]
         within = root * self.cells.within(self.residual)
-        return np.linalg.lstsq(within @ found, within, rcond=None)[0]
+        return np.asarray(np.linalg.lstsq(within @ found, within, rcond=None)[0], dtype=np.float64)
 
     def _take_out(self, found: Floats) -> _Tests | None:
         """Tests of what the found coordinates do not explain; None if that is nothing."""
@@ -369,6 +377,12 @@ class _Search:
         groups = self.cells.group_residuals(residual, self.rng)
         flipped = self.cells.draw_flips(groups, self.rng, draws)
         return float(np.quantile(((flipped**2).sum(axis=1) / tests.spread).max(axis=1), 0.99))
+
+
+def _root_excess(test: FlipTest) -> float:
+    """The most that the interaction of any direction exceeds what chance makes of it."""
+    names = [name for name in test.observed if name.startswith("direction")]
+    return max(test.observed[name] - test.expected[name] for name in names)
 
 
 def make_curved(

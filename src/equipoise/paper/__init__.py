@@ -150,7 +150,8 @@ def paper_settings(dataset: str, algorithm: str = "ERM") -> dict[str, Any]:
             "lr": found["lr"],
             "batch_size": found["batch_size"],
             "metric": found["d"],
-            "score": "observed",
+            "balance_on": "all",
+            "reading": "observed",
             "n_nearest": 1,
         },
     }

@@ -38,15 +38,12 @@ from equipoise.report.svg import render_heat, render_legend, render_panel
 
 MOST_COVARIATES, MOST_ENVIRONMENTS, MOST_LABELS, MOST_LISTED = 4, 8, 20, 100
 
-# The recommendation, or the level of a verdict without one -> the colour it is shown in.
+# The recommendation -> the colour it is shown in.
 COLORS = {
     "balance": "good",
     "trade-off": "fair",
     "leave as it is": "good",
     "cannot tell": "fair",
-    "nothing to gain": "good",
-    "removed": "good",
-    "left": "poor",
 }
 
 
@@ -56,8 +53,7 @@ COLORS = {
 def draw_verdict(diagnostics: BalanceDiagnostics) -> Html:
     """The recommendation, a sentence, what it rests on, what to do, and a few figures."""
     verdict = diagnostics.verdict
-    word = str(getattr(verdict, "recommendation", None) or getattr(verdict, "level", ""))
-    situations = getattr(diagnostics, "situations", None)
+    word, situations = verdict.recommendation, diagnostics.situations
     picture = None
     if situations is not None and situations[["plain", "balanced"]].notna().any(axis=None):
         picture = element("div", render_panel(plot_situations(situations)), class_="situations")
@@ -135,35 +131,25 @@ def _move(before: float, after: float) -> Html:
 
 
 def make_varying(diagnostics: BalanceDiagnostics) -> Section | None:
-    """The search for links that vary: a row for each step, every test of it below."""
-    table = getattr(diagnostics, "varying", None)
-    if table is None or not len(table):
+    """The test for links that vary: its table as it is, p-values last."""
+    table = diagnostics.varying
+    if not len(table):
         return None
-    parts = [_list_tests(table)]
-    if {"hypothesis", "joint_p_value"} <= {*table.columns}:
-        steps = table.drop_duplicates("hypothesis")[["hypothesis", "joint_p_value"]]
-        steps = steps.rename(columns={"joint_p_value": "p_value"})
-        parts = [_list_tests(steps), fold("Every test", *parts)]
-    return Section(
-        "varying",
-        "Links that vary",
-        "A covariate may be spurious where its link with the label differs between environments. "
-        "Each row asks whether anything varies beside what was found before. p is the probability "
-        "of a difference this large if the link were the same in all environments.",
-        frame_figure(*parts),
-    )
-
-
-def _list_tests(table: pd.DataFrame) -> Html:
-    """Text first, numbers after it."""
+    table = table.reset_index() if table.index.name else table
     numbers = [name for name in table if pd.api.types.is_float_dtype(table[name])]
     names = [name for name in table if name not in numbers] + numbers
     rows = [
         [_write_cell(str(name), row[name]) for name in names]
         for _, row in table.head(MOST_LISTED).iterrows()
     ]
-    heads = [str(name).replace("p_value", "p").replace("_", " ") for name in names]
-    return list_numbers(heads, rows, n_text=len(names) - len(numbers))
+    heads = [str(name).replace("_", " ") for name in names]
+    return Section(
+        "varying",
+        "Links that vary",
+        "A covariate may be spurious where its link with the label differs between environments. "
+        "Each row tests one direction against the hypothesis that the link is the same in all.",
+        frame_figure(list_numbers(heads, rows, n_text=len(names) - len(numbers))),
+    )
 
 
 def _write_cell(name: str, value: Any) -> str:
@@ -171,7 +157,7 @@ def _write_cell(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float):
         return "–" if value is None else str(value)
-    if name.endswith("p_value") and 0 <= value < 0.001:
+    if name.startswith("p") and 0 <= value < 0.001:
         return "< 0.001"
     return write_number(value)
 

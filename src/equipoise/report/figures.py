@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.balance import POOLED
 from equipoise.data import EnvironmentDataset
-from equipoise.diagnosis import BalanceDiagnostics
-from equipoise.diagnosis.balance_table import THRESHOLD
+from equipoise.diagnosis import THRESHOLD, BalanceDiagnostics
 from equipoise.latent import LatentCovariateModel
 from equipoise.report.images import Brightness, to_rgb
 from equipoise.report.latent_views import (

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import __version__
+from equipoise.balance import POOLED
 from equipoise.latent.choice import LatentChoice
 from equipoise.report.figures import (
     MOST_FEATURES,
@@ -291,18 +292,17 @@ def make_identifiability(study: Study) -> Section | None:
 
 def _list_strengths(study: Study) -> Html | None:
     """How far z predicts the label in each environment."""
-    strength = study.diagnostics.strength
+    information = study.diagnostics.information
+    strength = information[(information["kind"] == "z") & (information["environment"] != POOLED)]
+    strength = strength[strength["before"].notna()]
     if strength.empty:
         return None
     rows = [
-        (row.environment, write_share(max(row.told, 0.0)), f"± {100 * row.error:.1f}")
+        (row.environment, write_share(row.before / max(row.label_entropy, 1e-12)))
         for row in strength.itertuples()
     ]
-    note = (
-        "From as many examples of each environment, all labels weighted equally. A spurious link "
-        "changes between environments; the label's own content does not."
-    )
-    table = list_numbers(["environment", "label entropy predicted", "points"], rows)
+    note = "A spurious link changes between environments; the label's own content does not."
+    table = list_numbers(["environment", "label entropy predicted"], rows)
     return frame_figure(table, write_note(note), title="How well Z predicts the label")
 
 

@@ -104,7 +104,7 @@ def make_study(
         found.labels,
         found.environments,
         found.log_scores,
-        found.matches,
+        found.matches if isinstance(found.matches, Matches) else None,
         _name_features(shape, feature_names or found.feature_names),
         shape,
         texts,

@@ -243,7 +243,7 @@ def _plot_diagnosis(
     parts: Sequence[Part] = []
     place = environment or POOLED
     if kind == "situations":
-        situations = getattr(diagnostics, "situations", None)
+        situations = diagnostics.situations
         if situations is not None and situations[["plain", "balanced"]].notna().any(axis=None):
             parts = [plot_situations(situations)]
     elif kind == "love":

@@ -190,7 +190,8 @@ def _match(sample: DiscreteSample, case: BalanceCase) -> MatchSource:
     if case.matching == "true score":
         return match_scores(sample.log_propensity, sample.labels, sample.environments)
     balancer = CausalBalancer(max_steps=case.max_steps, random_state=case.seed)
-    return balancer.fit(sample.x, sample.labels, sample.environments).matches_
+    found: MatchSource = balancer.fit(sample.x, sample.labels, sample.environments).matches_
+    return found
 
 
 def _chi_square(drawn: Floats, data: Floats, case: BalanceCase) -> tuple[float, int]:

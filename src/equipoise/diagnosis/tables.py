@@ -1,8 +1,9 @@
-"""Before and after: standardised mean differences, variance ratios and KS for all label pairs."""
+"""Before and after, for all label pairs: differences, variance ratios, KS, overlap of scores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,8 @@ Floats = NDArray[np.float64]
 MAX_PAIRS = 1000
 #: Distribution functions are compared at this many of the covariate's quantiles.
 KS_POINTS = 1024
-#: Below this a standardised mean difference is called balanced.
-THRESHOLD = 0.1
+#: Histograms of scores have so many bins.
+BINS = 20
 
 
 def tabulate_balance(
@@ -45,13 +46,14 @@ def tabulate_balance(
     """
     first, second = groups.pairs() if pairs is None else pairs
     parts = [_compare(covariate, groups, weights, first, second) for covariate in covariates]
-    if not parts:
-        raise ValueError("there is no covariate to compare")
-    table = pd.concat(parts, ignore_index=True)
+    keys = ["environment", "kind", "covariate", "first", "second"]
+    empty = pd.DataFrame(columns=[*keys, "smd_before", "smd_after", *_SHAPE_COLUMNS])
+    table = pd.concat(parts, ignore_index=True) if parts else empty
     names = pd.Index(groups.label_names)
     places = pd.Index(groups.places)
     for column, categories in (("environment", places), ("first", names), ("second", names)):
-        table[column] = pd.Categorical.from_codes(table[column], categories=categories)
+        codes = table[column].to_numpy(dtype=np.int64)
+        table[column] = pd.Categorical.from_codes(codes, categories=categories)
     for column in ("kind", "covariate"):
         table[column] = pd.Categorical(table[column], categories=table[column].unique())
     return table
@@ -162,3 +164,94 @@ def find_worst_pairs(table: pd.DataFrame) -> pd.DataFrame:
         names = rows["first"].astype(str) + " – " + rows["second"].astype(str)
         worst[f"pair_{when}"] = names.to_numpy()
     return worst.join(means).reset_index()
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Overlap of every label pair, and the histograms it was read from.
+
+    table: environment, first, second, overlap_before, overlap_after (shared area of the two
+        histograms, 0 to 1), first_in_support, second_in_support (shares of examples within the
+        other label's range).
+    histograms: environment, first, second, propensity (middle of the bin), and for each of the
+        two labels its share of examples there: first_before, second_before, first_after,
+        second_after.
+    """
+
+    table: pd.DataFrame
+    histograms: pd.DataFrame
+
+
+def measure_overlap(
+    log_scores: Floats, groups: Groups, weights: Floats, first: Ints, second: Ints
+) -> Overlap:
+    """Compare each pair on its propensity p(first | z, one of the two), within environments.
+
+    With two labels that is the propensity score itself. Examples of no overlap have no match
+    worth the name, however many are drawn.
+
+    >>> scores = np.log([[0.9, 0.1], [0.5, 0.5], [0.5, 0.5], [0.1, 0.9]])
+    >>> groups = Groups(np.array([0, 0, 1, 1]), np.zeros(4, dtype=int), ("a", "b"), ("rome",))
+    >>> pair = np.array([0]), np.array([1])
+    >>> measure_overlap(scores, groups, np.ones(4), *pair).table["overlap_before"].tolist()
+    [0.5]
+    """
+    rows, histograms = [], []
+    middles = (np.arange(BINS) + 0.5) / BINS
+    for environment, name in enumerate(groups.environment_names):
+        here = np.flatnonzero(groups.environments == environment)
+        members = [here[groups.labels[here] == label] for label in range(groups.shape[1])]
+        for i, j in zip(first.tolist(), second.tolist(), strict=True):
+            if not (len(members[i]) and len(members[j])):
+                continue
+            propensity = [_propensity(log_scores[members[k]], i, j) for k in (i, j)]
+            shares = [
+                [_histogram(p, w) for p, w in zip(propensity, mass, strict=True)]
+                for mass in ([None, None], [weights[members[i]], weights[members[j]]])
+            ]
+            pair = {"environment": name}
+            pair |= {"first": groups.label_names[i], "second": groups.label_names[j]}
+            (before_i, before_j), (after_i, after_j) = shares
+            rows.append(
+                pair
+                | {
+                    "overlap_before": float(np.minimum(before_i, before_j).sum()),
+                    "overlap_after": float(np.minimum(after_i, after_j).sum()),
+                    "first_in_support": _inside(propensity[0], propensity[1]),
+                    "second_in_support": _inside(propensity[1], propensity[0]),
+                }
+            )
+            histograms.append(
+                pd.DataFrame(
+                    pair
+                    | {
+                        "propensity": middles,
+                        "first_before": before_i,
+                        "second_before": before_j,
+                        "first_after": after_i,
+                        "second_after": after_j,
+                    }
+                )
+            )
+    if not rows:  # no environment has two labels
+        return Overlap(
+            pd.DataFrame(columns=["environment", "first", "second", "overlap_before"]),
+            pd.DataFrame(columns=["environment", "first", "second", "propensity"]),
+        )
+    return Overlap(pd.DataFrame(rows), pd.concat(histograms, ignore_index=True))
+
+
+def _propensity(log_scores: Floats, first: int, second: int) -> Floats:
+    with np.errstate(invalid="ignore"):
+        logit = log_scores[:, first] - log_scores[:, second]
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.nan_to_num(logit), -700, 700))))
+
+
+def _histogram(propensity: Floats, weights: Floats | None) -> Floats:
+    bins = np.minimum((propensity * BINS).astype(np.int64), BINS - 1)
+    counts = np.bincount(bins, weights, minlength=BINS)
+    return np.asarray(counts / max(counts.sum(), 1e-300))  # all 0 where nothing is left
+
+
+def _inside(mine: Floats, others: Floats) -> float:
+    return float(((mine >= others.min()) & (mine <= others.max())).mean())

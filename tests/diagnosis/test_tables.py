@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from equipoise.balance.groups import POOLED, Groups
-from equipoise.diagnosis.balance_table import find_worst_pairs, tabulate_balance
 from equipoise.diagnosis.covariates import Covariate, list_covariates, read_known
+from equipoise.diagnosis.tables import find_worst_pairs, measure_overlap, tabulate_balance
 
 
 def make_groups(n=400, n_labels=3, n_environments=2, seed=0):
@@ -138,7 +138,7 @@ def test_squares_and_products_are_about_spread_and_correlation_not_the_mean():
     z[:, 1] += np.where(groups.labels == 1, 0.9, -0.9) * (z[:, 0] - 100)  # correlation differs
     found = {
         c.name: tabulate_balance([c], groups, np.ones(len(groups)))["smd_before"].iloc[0]
-        for c in list_covariates(z, np.full((20_000, 2), 0.5), [], {}, ("a", "b"))
+        for c in list_covariates(z, np.full((20_000, 2), 0.5), [], [], ("a", "b"))
     }
     assert set(found) == {"z1", "z2", "z1²", "z2²", "z1·z2", "score of b"}
     assert found["z1"] < 0.05
@@ -168,3 +168,21 @@ class TestKnownCovariates:
             read_known({"colour": ["red"]}, 3)
         with pytest.raises(ValueError, match="'colour' has missing values"):
             read_known({"colour": ["red", None, "red"]}, 3)
+
+
+class TestOverlap:
+    def test_it_is_the_shared_area_and_support_the_shared_range(self):
+        p = np.array([0.9, 0.7, 0.5, 0.5, 0.3, 0.1])
+        scores = np.log(np.stack([p, 1 - p], axis=1))
+        groups = Groups(np.array([0, 0, 0, 1, 1, 1]), np.zeros(6, dtype=int), ("a", "b"), ("site",))
+        found = measure_overlap(scores, groups, np.ones(6), np.array([0]), np.array([1])).table
+        row = found.iloc[0]
+        assert row.overlap_before == pytest.approx(1 / 3)
+        assert row.first_in_support == pytest.approx(1 / 3)
+
+    def test_scores_of_zero_probability_are_no_obstacle(self):
+        with np.errstate(divide="ignore"):
+            scores = np.log(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+        groups = Groups(np.arange(3), np.zeros(3, dtype=int), tuple("abc"), ("site",))
+        table = measure_overlap(scores, groups, np.ones(3), *groups.pairs()).table
+        assert (table["overlap_before"] == 0).all()

@@ -1,0 +1,188 @@
+"""What may be wrong with the parameters and the data of a balancer, before anything takes long."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.balance.distances import get_metric
+from equipoise.balance.encoding import as_table
+from equipoise.balance.match import Caliper
+from equipoise.balance.matches import check_tolerance
+from equipoise.balance.sampler import choose_n_matches
+from equipoise.balance.scores import check_support
+from equipoise.checks import (
+    check_choice,
+    check_count,
+    check_device,
+    check_flag,
+    check_jobs,
+    check_number,
+    check_seed,
+    show,
+)
+from equipoise.data import DataNames, Examples, check_for_balancing, collect_examples
+from equipoise.latent import FitSettings, get_prior
+from equipoise.latent.choice import AUTO
+from equipoise.latent.scores import READINGS
+from equipoise.scoring import BALANCE_ON, LatentOptions
+
+if TYPE_CHECKING:
+    from equipoise.balancer import CausalBalancer
+
+METHODS = ("match", "overlap", "entropy")
+#: The largest latent size, count of nearest matches and width of a layer that is allowed.
+MOST_LATENT, MOST_NEAREST, MOST_WIDTH = 4096, 10_000, 65_536
+
+
+def check_parameters(balancer: CausalBalancer) -> tuple[int, LatentOptions]:
+    """All that can be told without data: the seed in use and the options of the VAE."""
+    check_choice("balance_on", balancer.balance_on, BALANCE_ON)
+    check_choice("method", balancer.method, METHODS)
+    get_metric(balancer.metric)
+    check_count("n_nearest", balancer.n_nearest, most=MOST_NEAREST)
+    if balancer.tolerance is not None:
+        check_tolerance(balancer.tolerance)
+    Caliper.parse(balancer.caliper)
+    check_support(balancer.common_support)
+    if balancer.reuse_max is not None:
+        check_count("reuse_max", balancer.reuse_max)
+    if not isinstance(balancer.prior, str) or balancer.prior != AUTO:
+        get_prior(balancer.prior)
+    if isinstance(balancer.latent_dim, str):
+        check_choice("latent_dim", balancer.latent_dim, (AUTO,), hint="or a whole number")
+    elif balancer.latent_dim is not None:
+        check_count("latent_dim", balancer.latent_dim, most=MOST_LATENT)
+    check_choice("reading", balancer.reading, (AUTO, *READINGS))
+    check_device("device", balancer.device)
+    check_jobs("n_jobs", balancer.n_jobs)
+    check_flag("verbose", balancer.verbose)
+    if isinstance(balancer.exact, str):
+        raise TypeError(f"exact must be a sequence of names, got the text {balancer.exact!r}")
+    if balancer.random_state is None:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
+    else:
+        seed = check_seed("random_state", balancer.random_state)
+    settings = FitSettings(
+        max_steps=check_count("max_steps", balancer.max_steps),
+        batch_size=check_count("batch_size", balancer.batch_size),
+        lr=check_number("lr", balancer.lr, above=0.0),
+        seed=seed,
+        feature_noise=check_number("feature_noise", balancer.feature_noise, above=0.0),
+    )
+    return seed, LatentOptions(
+        balancer.latent_dim,
+        balancer.prior,
+        balancer.reading,
+        _read_widths(balancer.hidden),
+        settings,
+        balancer.device,
+    )
+
+
+def check_target(balancer: CausalBalancer, classes: NDArray, table: pd.DataFrame | None) -> int:
+    """The number of matches; a target and exact covariates must exist."""
+    known = () if table is None else tuple(table.columns)
+    for name in balancer.exact:
+        check_choice("exact covariate", name, known, hint="give it as one of the covariates")
+    if balancer.target is not None:
+        if balancer.method == "match":
+            raise ValueError('target goes with method="overlap" or "entropy"; got method="match"')
+        if balancer.target not in classes.tolist():
+            raise ValueError(f"target {balancer.target!r} is no label: {classes.tolist()[:10]}")
+    return choose_n_matches(len(classes), balancer.n_matches)
+
+
+def read_covariates(
+    balancer: CausalBalancer,
+    X: Any,
+    y: Any,
+    environments: Any,
+    covariates: Any,
+    *,
+    names: DataNames | None = None,
+    given: Sequence[str] = (),
+    **columns: Any,
+) -> tuple[Examples, pd.DataFrame | None]:
+    """Examples, and given covariates as a table; what cannot be balanced is refused.
+
+    `names` and `given` are those of an earlier fit.
+    """
+    alone = balancer.balance_on == "given"
+    if alone and covariates is None and not given:
+        raise ValueError('balance_on="given" needs covariates: fit(X, y, covariates=…)')
+    if isinstance(covariates, str):
+        covariates = [covariates]
+    if covariates is None and given and isinstance(X, pd.DataFrame):
+        covariates = [name for name in given if name in X]
+    by_name = isinstance(covariates, list | tuple) and all(isinstance(c, str) for c in covariates)
+    if by_name:
+        if not isinstance(X, pd.DataFrame):
+            raise ValueError("covariates by name need X to be a data frame; give their values")
+        absent = [name for name in covariates if name not in X]
+        if absent:
+            raise ValueError(f"covariate {absent[0]!r} is no column of X")
+        covariates = X[list(covariates)]
+        if X.select_dtypes(exclude="number").shape[1]:  # categories are read as covariates only
+            X = X.drop(columns=[c for c in covariates if not _is_number(X[c])])
+    environments = _fill_environments(X, y, environments, alone, columns, names)
+    examples = collect_examples(X, y, environments, names=names, **columns)
+    if names is None:
+        if len(examples.names.sites) > 1:
+            check_for_balancing(examples)
+        elif len(examples.names.classes) < 2:
+            raise ValueError(
+                "balancing needs two labels or more, but every example has the label "
+                f"{examples.label_names[0]!r}: one class"
+            )
+        elif not alone and balancer.balance_on == "varying" and covariates is None:
+            warnings.warn(
+                "there is one environment only, so no link can be seen to vary: batches are "
+                "balanced in labels and nothing else. Give environments, or covariates",
+                stacklevel=4,
+            )
+        elif balancer.balance_on == "all":
+            check_for_balancing(examples)
+    if covariates is None:
+        return examples, None
+    table = as_table(covariates, list(given) or None)
+    if len(table) != len(examples):
+        raise ValueError(
+            f"covariates have {len(table)} rows, but there are {len(examples)} examples"
+        )
+    return examples, table
+
+
+def _fill_environments(
+    X: Any, y: Any, environments: Any, alone: bool, columns: Any, names: DataNames | None
+) -> Any:
+    """One environment for all, where none are given and X brings none along."""
+    if environments is not None or y is None or columns.get("environment") is not None:
+        return environments
+    if hasattr(X, "environments"):
+        return None
+    site = 0 if names is None or len(names.sites) != 1 else names.sites[0]
+    return np.full(len(y), site)
+
+
+def _is_number(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column))
+
+
+def _read_widths(hidden: Any) -> tuple[int, ...] | None:
+    """Widths of layers, of which one may stand alone."""
+    if hidden is None:
+        return None
+    widths = (hidden,) if isinstance(hidden, int | np.integer) else hidden
+    if not isinstance(widths, tuple | list) or not all(
+        isinstance(w, int | np.integer) and 0 < w <= MOST_WIDTH for w in widths
+    ):
+        raise ValueError(
+            f"hidden must be widths of layers such as 64 or [64, 64], got {show(hidden)}"
+        )
+    return tuple(int(width) for width in widths) or None

@@ -1,0 +1,108 @@
+"""A fitted balancer as one file of tensors and facts, and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+
+from equipoise.balance.matches import pack_matches, unpack_matches
+from equipoise.data import DataNames
+from equipoise.files import load_state, save_state
+from equipoise.scoring import BalancingScore
+
+if TYPE_CHECKING:
+    from equipoise.balancer import CausalBalancer
+
+Balancer = TypeVar("Balancer", bound="CausalBalancer")
+
+FORMAT = 2
+
+
+def save_balancer(balancer: CausalBalancer, path: str | Path) -> None:
+    """Write parameters, score, matches, weights and names."""
+    tensors, score = balancer.score_.state()
+    arrays = {
+        "log_scores": balancer.log_scores_,
+        "z": balancer.z_,
+        "weights": balancer.weights_,
+        "labels": balancer._labels,
+        "environments": balancer._environments,
+    }
+    matches: dict[str, Any] | None = None
+    if balancer.matches_ is not None:
+        arrays |= pack_matches(balancer.matches_)
+        matches = {"n_nearest": balancer.matches_.n_nearest, "metric": balancer.matches_.metric}
+    table = balancer.covariates_
+    facts = {
+        "format": FORMAT,
+        "causal_balancer": {k: _plain(v) for k, v in balancer.get_params().items()},
+        "names": balancer.names_.to_facts(),
+        "n_matches": balancer.n_matches_,
+        "n_features": balancer.n_features_in_,
+        "seed": balancer._seed,
+        "score": score,
+        "matches": matches,
+        "covariates": None if table is None else json.loads(table.to_json(orient="split")),
+    }
+    tensors |= {k: torch.from_numpy(np.array(v, order="C")) for k, v in arrays.items()}
+    save_state(path, tensors, facts)
+
+
+def load_balancer(balancer: Balancer, path: str | Path) -> Balancer:
+    """Fill a balancer with what `save_balancer` wrote."""
+    tensors, facts = load_state(path)
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} does not hold a CausalBalancer of this version: fit and save it again"
+        )
+    try:
+        return _restore(balancer, tensors, facts)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"{path} does not hold a CausalBalancer of this version (missing: {error}): fit and "
+            "save it again"
+        ) from error
+
+
+def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -> Balancer:
+    parameters = dict(facts["causal_balancer"])
+    for name in ("hidden", "exact"):
+        if isinstance(parameters[name], list):
+            parameters[name] = tuple(parameters[name])
+    balancer.set_params(**parameters)
+    balancer.names_ = DataNames.from_facts(facts["names"])
+    balancer.classes_, balancer.environments_ = balancer.names_.classes, balancer.names_.sites
+    balancer.n_matches_, balancer.n_features_in_ = facts["n_matches"], facts["n_features"]
+    if balancer.names_.features is not None:
+        balancer.feature_names_in_ = np.array(balancer.names_.features, dtype=object)
+    balancer._seed = facts["seed"]
+    balancer.score_ = BalancingScore.from_state(tensors, facts["score"])
+    part = balancer.score_.part
+    balancer.n_varying_ = 0 if part is None else len(part)
+    for name in ("log_scores", "z", "weights"):
+        setattr(balancer, f"{name}_", tensors[name].numpy())
+        if np.isnan(tensors[name].numpy()).any():
+            raise ValueError(f"the file is damaged: {name} holds NaN")
+    balancer._labels = tensors["labels"].numpy()
+    balancer._environments = tensors["environments"].numpy()
+    balancer.matches_ = None
+    if facts["matches"] is not None:
+        arrays = {name: value.numpy() for name, value in tensors.items() if "match" in name}
+        balancer.matches_ = unpack_matches(arrays, **facts["matches"])
+    table = facts["covariates"]
+    balancer.covariates_ = None
+    if table is not None:
+        balancer.covariates_ = pd.DataFrame(table["data"], columns=table["columns"])
+    return balancer
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON knows it, whatever numpy made of it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value

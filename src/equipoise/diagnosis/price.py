@@ -1,0 +1,261 @@
+"""Both sides of the bargain: accuracy that balanced training costs, and accuracy that it saves.
+
+Small classifiers are trained plainly and with the balancing weights, and tested on examples
+they have not seen. Reweighting the test by the scores p(y | z, e) shows three situations: the
+link of covariate and label as it is, without any link (even), and with the odds inverted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SITUATIONS = ("as they are", "even", "reversed")
+MAX_ROWS = 6_000
+#: Of more columns than this, so many that go with the label most, and principal components.
+MAX_COLUMNS, STRONGEST, COMPONENTS = 250, 50, 50
+#: Boosted trees grow one tree per label and round: with many labels, fewer rounds.
+ROUNDS, MAX_TREES = 30, 120
+BINS = 60
+#: Rows up to which five folds are used instead of three: balanced training needs many.
+FEW = 3_500
+#: Environments are left out one by one, or in at most so many groups.
+MAX_LEFT_OUT = 4
+#: Scores below this are taken for it, so that no example decides alone.
+FLOOR = 0.01
+
+
+@dataclass(frozen=True)
+class Bargain:
+    """What balanced training costs and saves, in points of accuracy with standard errors.
+
+    Attributes
+    ----------
+    situations : DataFrame
+        Rows "as they are", "even", "reversed"; columns plain, plain_error, balanced,
+        balanced_error.
+    price, price_error : float
+        Accuracy lost where the link stays as it is: plain − balanced.
+    held_out, held_out_error : float
+        The same on held-out examples of the training environments.
+    left_out, left_out_error : float
+        The same on environments left out of training; NaN with fewer than three.
+    even_gain, even_gain_error : float
+        Accuracy gained where the covariate predicts nothing: balanced − plain.
+    protection, protection_error : float
+        Accuracy gained where the link is reversed.
+    """
+
+    situations: pd.DataFrame
+    price: float
+    price_error: float
+    held_out: float
+    held_out_error: float
+    left_out: float
+    left_out_error: float
+    even_gain: float
+    even_gain_error: float
+    protection: float
+    protection_error: float
+
+
+def measure_bargain(
+    x: Floats,
+    labels: Ints,
+    environments: Ints,
+    log_scores: Floats,
+    weights: Floats,
+    *,
+    seed: int,
+) -> Bargain:
+    """Compare plain and balanced training of two small classifiers.
+
+    Parameters
+    ----------
+    x : float array [N, p]
+        What a classifier sees; of more than 250 columns, the 50 that go with the label most and 50
+        principal components.
+    labels, environments : int array [N]
+    log_scores : float array [N, m]
+        log p(y | z, e), cross-fitted.
+    weights : float array [N]
+        Of balanced training.
+    seed : int
+        Draws at most 6,000 rows, and the folds.
+    """
+    rows = draw_rows(labels, environments, MAX_ROWS, seed)
+    y, e, w = labels[rows], environments[rows], weights[rows]
+    with threadpool_limits(1):
+        view = _make_view(x, rows, y, seed)
+        folds = _deal(e * (int(y.max()) + 1) + y, 5 if len(y) <= FEW else 3, seed)
+        right = _test_both(view, y, w, folds, seed)  # [2, n]
+        places = _group_environments(e)
+        apart = _test_both(view, y, w, places, seed) if places.max() > 1 else None
+    table, differences = {}, {}
+    for situation, mass in weigh_situations(log_scores[rows], y, e).items():
+        shares = mass / mass.sum()
+        cells = [_mean(100 * own, shares) for own in (*right, right[1] - right[0])]
+        table[situation] = [*cells[0], *cells[1]]
+        differences[situation] = cells[2]
+    columns = ["plain", "plain_error", "balanced", "balanced_error"]
+    held_out = -differences["as they are"][0], differences["as they are"][1]
+    left_out = (np.nan, np.nan)
+    if apart is not None:
+        left_out = _mean_over(100 * (apart[0] - apart[1]), places)
+    price = held_out
+    return Bargain(
+        pd.DataFrame.from_dict(table, orient="index", columns=columns),
+        *price,
+        *held_out,
+        *left_out,
+        *differences["even"],
+        *differences["reversed"],
+    )
+
+
+def weigh_situations(log_scores: Floats, labels: Ints, environments: Ints) -> dict[str, Floats]:
+    """Weights [N] that turn a sample into each situation.
+
+    Even: 1 / p(y). Reversed: q(y) / p(y) with q ∝ 1 / p over the labels of the environment.
+
+    >>> scores, nowhere = np.log([[0.8, 0.2], [0.8, 0.2]]), np.zeros(2, dtype=int)
+    >>> weigh_situations(scores, np.array([0, 1]), nowhere)["reversed"].round(2).tolist()
+    [0.25, 4.0]
+    """
+    n, m = log_scores.shape
+    present = np.zeros((int(environments.max()) + 1, m), dtype=bool)
+    present[environments, labels] = True
+    here = present[environments]
+    p = np.where(here, np.maximum(np.exp(log_scores), FLOOR), 0.0)
+    p /= p.sum(axis=1, keepdims=True)
+    own = p[np.arange(n), labels]
+    inverse = np.where(here, 1.0 / np.where(here, p, 1.0), 0.0)
+    even = 1.0 / (here.sum(axis=1) * own)
+    return {
+        "as they are": np.ones(n),
+        "even": even,
+        "reversed": 1.0 / (own**2 * inverse.sum(axis=1)),
+    }
+
+
+def draw_rows(labels: Ints, environments: Ints, at_most: int, seed: int) -> Ints:
+    """All rows, or so many at random, every (label, environment) by its share."""
+    n = len(labels)
+    if n <= at_most:
+        return np.arange(n)
+    shuffled = np.random.default_rng([seed, 0xB42]).permutation(n)
+    cell = environments * (int(labels.max()) + 1) + labels
+    order = shuffled[np.argsort(cell[shuffled], kind="stable")]
+    return np.sort(order[np.linspace(0, n - 1, at_most).round().astype(np.int64)])
+
+
+def _make_view(x: Floats, rows: Ints, labels: Ints, seed: int) -> Floats:
+    """Standardised columns of some rows; of very many, the strongest and principal components."""
+    view = np.asarray(x[rows], dtype=np.float64).reshape(len(rows), -1)
+    missing = np.isnan(view)
+    if missing.any():
+        view = np.where(missing, np.nan_to_num(np.nanmean(view, axis=0)), view)
+    view = _standardize(view)
+    if view.shape[1] > MAX_COLUMNS:
+        means = [view[labels == label].mean(axis=0) for label in np.unique(labels)]
+        strongest = np.argsort(-np.var(means, axis=0), kind="stable")[:STRONGEST]
+        solver = PCA(min(COMPONENTS, len(view) - 1), svd_solver="randomized", random_state=seed)
+        view = np.hstack([view[:, strongest], _standardize(solver.fit_transform(view))])
+    return view
+
+
+def _standardize(view: Floats) -> Floats:
+    scale = view.std(axis=0)
+    return np.asarray((view - view.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
+
+
+def _deal(cell: Ints, n_folds: int, seed: int) -> Ints:
+    """A fold for each example, with its share of every cell."""
+    shuffled = np.random.default_rng([seed, 0xF01D]).permutation(len(cell))
+    folds = np.empty(len(cell), dtype=np.int64)
+    folds[shuffled[np.argsort(cell[shuffled], kind="stable")]] = np.arange(len(cell)) % n_folds
+    return folds
+
+
+def _group_environments(environments: Ints) -> Ints:
+    """Environments to be left out together [n], at most four groups of similar size."""
+    codes, place, sizes = np.unique(environments, return_inverse=True, return_counts=True)
+    totals, group = np.zeros(min(MAX_LEFT_OUT, len(codes))), np.empty(len(codes), dtype=np.int64)
+    for own in np.argsort(-sizes, kind="stable"):
+        group[own] = totals.argmin()
+        totals[group[own]] += sizes[own]
+    return group[place]
+
+
+def _test_both(x: Floats, y: Ints, weights: Floats, folds: Ints, seed: int) -> Floats:
+    """How right each example is called [2, n], by plain and balanced training without its fold.
+
+    The mean of two classifiers: 0, ½ or 1.
+    """
+    right = np.zeros((2, len(y)))
+    cut = _cut(x)
+    for fold in range(int(folds.max()) + 1):
+        train, test = folds != fold, folds == fold
+        for place, mass in enumerate((np.ones(len(y)), weights)):
+            use = train & (mass > 0)
+            if len(np.unique(y[use])) < 2:
+                right[place, test] = float(len(np.unique(y[use])) == 1) * (y[test] == y[use][:1])
+                continue
+            models = _make_classifiers(len(np.unique(y)), seed)
+            for model, view in zip(models, (x, cut), strict=True):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    model.fit(view[use], y[use], sample_weight=mass[use] / mass[use].mean())
+                right[place, test] += 0.5 * (model.predict(view[test]) == y[test])
+    return right
+
+
+def _cut(x: Floats) -> Floats:
+    """Every column in at most 60 quantiles: trees need no more, and weighted ones are slow."""
+    points = np.quantile(x, np.arange(1, BINS) / BINS, axis=0)  # [59, p]
+    columns = [np.searchsorted(np.unique(q), c) for q, c in zip(points.T, x.T, strict=True)]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _make_classifiers(n_labels: int, seed: int) -> tuple[Any, Any]:
+    rounds = int(np.clip(MAX_TREES // (1 if n_labels == 2 else n_labels), 12, ROUNDS))
+    return (
+        LogisticRegression(C=0.1, max_iter=100, tol=1e-3),
+        HistGradientBoostingClassifier(
+            max_iter=rounds,
+            learning_rate=0.12 * ROUNDS / rounds,
+            max_leaf_nodes=10,
+            max_bins=BINS + 1,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=seed,
+        ),
+    )
+
+
+def _mean(values: Floats, shares: Floats) -> tuple[float, float]:
+    """A weighted mean and its standard error (delta method)."""
+    mean = float(shares @ values)
+    return mean, float(np.sqrt(np.square(shares * (values - mean)).sum()))
+
+
+def _mean_over(values: Floats, groups: Ints) -> tuple[float, float]:
+    """The mean over groups, with an error for the sampling within them and their spread."""
+    parts = [values[groups == group] for group in np.unique(groups)]
+    means = np.array([part.mean() for part in parts])
+    sampling = np.mean([part.var() / len(part) for part in parts]) / len(parts)
+    spread = means.var(ddof=1) / len(parts)
+    return float(means.mean()), float(np.sqrt(max(sampling, spread)))

@@ -1,0 +1,370 @@
+"""What is balanced and its score: (x, y, e) -> coordinates -> log p(y | coordinates, e)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from equipoise.balance import Propensity, fit_propensity
+from equipoise.data import Examples, flatten_examples
+from equipoise.diagnosis import standardized_differences
+from equipoise.latent import (
+    ColumnEncoding,
+    Features,
+    FitSettings,
+    LatentChoice,
+    LatentCovariateModel,
+    PixelComponents,
+    VaryingPart,
+    choose_latent,
+    encode_columns,
+    encode_latent,
+    find_varying,
+    label_free_z,
+    log_scores,
+)
+from equipoise.latent.choice import AUTO
+from equipoise.latent.scores import READINGS
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+BALANCE_ON = ("varying", "all", "given")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of the score and the balance it reached: mean |SMD| of the label-free z."""
+
+    reading: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class LatentOptions:
+    """How the VAE is fitted, where one is."""
+
+    latent_dim: int | str | None
+    prior: str
+    reading: str
+    hidden: tuple[int, ...] | None
+    settings: FitSettings
+    device: str
+
+
+@dataclass(frozen=True)
+class BalancingScore:
+    """A fitted score, for the fitted examples and for further ones of the same environments.
+
+    Attributes
+    ----------
+    balance_on : str
+        "varying", "all" or "given".
+    log_frequencies : float array [E, m]
+        log p(y | e), the score where nothing was found.
+    latent_model : LatentCovariateModel or None
+        The VAE of the paper; None unless `balance_on` is "all".
+    reading : str
+        Of the VAE's score; "" where the VAE does not score.
+    components : PixelComponents or None
+        Of images, whose pixels are examined by their principal components.
+    encoding : ColumnEncoding or None
+        How columns or components become features.
+    part : VaryingPart or None
+        None unless `balance_on` is "varying".
+    propensity : Propensity or None
+        p(y | given covariates and coordinates, e).
+    given : tuple of str
+        Names of given covariates.
+    """
+
+    balance_on: str
+    log_frequencies: Floats
+    latent_model: LatentCovariateModel | None = None
+    reading: str = ""
+    components: PixelComponents | None = None
+    encoding: ColumnEncoding | None = None
+    part: VaryingPart | None = None
+    propensity: Propensity | None = None
+    given: tuple[str, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    choice: LatentChoice | None = field(default=None, repr=False)
+
+    def encode(self, examples: Examples) -> Features | None:
+        """Features of examples, in which links were tested; None if no test was made."""
+        if self.encoding is None:
+            return None
+        return self.encoding.encode(self._values(examples), examples.environments)
+
+    def coordinates(self, examples: Examples, features: Features | None = None) -> Floats:
+        """What is balanced of examples [N, k], given covariates apart."""
+        if self.part is not None:
+            features = self.encode(examples) if features is None else features
+            if features is None:
+                raise ValueError("a varying part needs an encoding")
+            return self.part.coordinates(features.values)
+        if self.balance_on == "all":
+            return self._values(examples)
+        return np.zeros((len(examples), 0))
+
+    def score(self, examples: Examples, covariates: pd.DataFrame | None) -> Floats:
+        """Log-scores [N, m] of further examples."""
+        if self.propensity is not None:
+            table = join_covariates(covariates, self.coordinates(examples), self.given)
+            return self.propensity.score(table, examples.environments)
+        if self.reading:
+            return self._score_latent(examples, self.reading)
+        return self.log_frequencies[examples.environments]
+
+    def _score_latent(self, examples: Examples, reading: str) -> Floats:
+        codes = examples.labels, examples.environments
+        if self.latent_model is None:
+            raise ValueError("there is no latent model to score with")
+        return log_scores(self.latent_model, examples.source, *codes, score=reading)
+
+    def _values(self, examples: Examples) -> Floats:
+        """Columns of a table, components of images, or z of a VAE [N, p]."""
+        if self.latent_model is not None:
+            codes = examples.labels, examples.environments
+            return label_free_z(self.latent_model, examples.source, *codes)
+        x = _read_flat(examples)
+        return x if self.components is None else self.components.project(x)
+
+    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Arrays and facts for a file, see `from_state`."""
+        arrays: dict[str, NDArray] = {"score.log_frequencies": self.log_frequencies}
+        if self.components is not None:
+            arrays |= {f"components.{k}": v for k, v in vars(self.components).items()}
+        tensors: dict[str, torch.Tensor] = {}
+        facts: dict[str, Any] = {
+            "balance_on": self.balance_on,
+            "reading": self.reading,
+            "given": list(self.given),
+            "readings": [asdict(reading) for reading in self.readings],
+            "latent_choice": None if self.choice is None else self.choice.to_facts(),
+            "model": None,
+            "part": None,
+        }
+        if self.latent_model is not None:
+            tensors |= {f"model.{k}": v for k, v in self.latent_model.state_dict().items()}
+            facts["model"] = asdict(self.latent_model.settings)
+        if self.encoding is not None:
+            arrays |= {f"encoding.{k}": v for k, v in self.encoding.state().items()}
+        if self.part is not None:
+            arrays["part.linear"] = self.part.linear
+            facts["part"] = {
+                "pairs": [list(pair) for pair in self.part.pairs],
+                "named": list(self.part.named),
+                "p_value": self.part.p_value,
+                "table": self.part.table.to_dict("list"),
+            }
+        if self.propensity is not None:
+            arrays |= {f"propensity.{k}": v for k, v in self.propensity.state().items()}
+        tensors |= {k: torch.from_numpy(np.array(v, order="C")) for k, v in arrays.items()}
+        return tensors, facts
+
+    @classmethod
+    def from_state(cls, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> BalancingScore:
+        """What `state` gave."""
+        model = components = encoding = part = propensity = None
+        if facts["model"] is not None:
+            model = LatentCovariateModel.rebuild(_below("model.", tensors), facts["model"])
+        arrays = {k: v.numpy() for k, v in tensors.items() if not k.startswith("model.")}
+        if own := _below("components.", arrays):
+            components = PixelComponents(**own)
+        if own := _below("encoding.", arrays):
+            encoding = ColumnEncoding.from_state(own)
+        if facts["part"] is not None:
+            told = facts["part"]
+            part = VaryingPart(
+                arrays["part.linear"],
+                tuple((int(a), int(b)) for a, b in told["pairs"]),
+                tuple(told["named"]),
+                told["p_value"],
+                pd.DataFrame(told["table"]),
+            )
+        if own := _below("propensity.", arrays):
+            propensity = Propensity.from_state(own)
+        choice = facts["latent_choice"]
+        return cls(
+            facts["balance_on"],
+            arrays["score.log_frequencies"],
+            model,
+            facts["reading"],
+            components,
+            encoding,
+            part,
+            propensity,
+            tuple(facts["given"]),
+            tuple(Reading(**reading) for reading in facts["readings"]),
+            None if choice is None else LatentChoice.from_facts(choice),
+        )
+
+
+def learn_score(
+    examples: Examples,
+    covariates: pd.DataFrame | None,
+    *,
+    balance_on: str,
+    options: LatentOptions,
+    weigh: Callable[[Floats], Floats | None],
+    seed: int,
+    checkpoint: str | Path | None = None,
+    verbose: bool = False,
+) -> tuple[BalancingScore, Floats, Floats]:
+    """Learn what to balance on and score the examples: the score, log-scores and coordinates.
+
+    Tables and embeddings are examined column by column, images by components. `weigh` gives
+    the weights that log-scores lead to, or None where nothing can be matched: by them the
+    paper's two readings of the score are compared.
+    """
+    labels, sites = examples.labels, examples.environments
+    frequencies = _log_frequencies(examples)
+    given = () if covariates is None else tuple(map(str, covariates.columns))
+    model = components = encoding = part = choice = None
+    coordinates = np.zeros((len(examples), 0))
+    if balance_on == "all":
+        model, choice = _fit_latent(examples, options, checkpoint, verbose)
+    elif balance_on == "varying":
+        values = _read_flat(examples)
+        if len(examples.input_shape) == 1:
+            encoding = encode_columns(values, labels, sites)
+        else:
+            components = PixelComponents.of(values)
+            values = components.project(values)
+            encoding = encode_latent(values, frequencies.shape[0])
+        features = encoding.encode(values, sites)
+        rng = np.random.default_rng([seed, 0x7E57])
+        part = find_varying(features, labels, sites, rng=rng, rotated=components is not None)
+        coordinates = part.coordinates(features.values)
+    found = BalancingScore(
+        balance_on, frequencies, model, "", components, encoding, part, None, given, (), choice
+    )
+    if balance_on == "all" and not given:
+        return _choose_reading(found, examples, options.reading, weigh)
+    if balance_on == "all":
+        coordinates = found.coordinates(examples)
+    if not given and not coordinates.shape[1]:
+        return found, frequencies[sites], coordinates
+    table = join_covariates(covariates, coordinates, given)
+    propensity = fit_propensity(
+        table,
+        labels,
+        sites,
+        seed=seed,
+        n_labels=frequencies.shape[1],
+        model=_choose_model(part, given),
+    )
+    if propensity.log_scores is None:
+        raise ValueError("a fitted propensity has scores")
+    made = replace(found, propensity=propensity)
+    return made, propensity.log_scores, coordinates
+
+
+def _choose_model(part: VaryingPart | None, given: tuple[str, ...]) -> str:
+    """Several directions are scored by logistic regression: they are discriminants already.
+
+    Trees would find what is left of the label's content between them.
+    """
+    n_directions = 0 if part is None else part.named.count("direction")
+    return "logistic by environment" if n_directions > 2 and not given else "auto"
+
+
+def join_covariates(
+    covariates: pd.DataFrame | None, coordinates: Floats, given: tuple[str, ...] = ()
+) -> pd.DataFrame:
+    """Given covariates and learned coordinates as one table."""
+    own = pd.DataFrame(
+        coordinates, columns=[f"varying {i + 1}" for i in range(coordinates.shape[1])]
+    )
+    if not given:
+        return own
+    if covariates is None:
+        raise ValueError(f"covariates are needed: the balancer was fitted with {', '.join(given)}")
+    return pd.concat([covariates.reset_index(drop=True), own], axis=1)
+
+
+def _fit_latent(
+    examples: Examples, options: LatentOptions, checkpoint: str | Path | None, verbose: bool
+) -> tuple[LatentCovariateModel, LatentChoice | None]:
+    codes = examples.labels, examples.environments
+    how: dict[str, Any] = {
+        "settings": options.settings,
+        "checkpoint": checkpoint,
+        "verbose": verbose,
+    }
+    if AUTO in (options.latent_dim, options.prior):
+        choice, model = choose_latent(
+            examples.source,
+            *codes,
+            latent_dim=options.latent_dim,
+            prior=options.prior,
+            hidden=options.hidden,
+            device=options.device,
+            **how,
+        )
+        return model, choice
+    model = LatentCovariateModel(
+        examples.input_shape,
+        len(examples.label_names),
+        len(examples.environment_names),
+        latent_dim=None if options.latent_dim is None else int(options.latent_dim),
+        prior=options.prior,
+        hidden=options.hidden,
+        seed=options.settings.seed,
+    ).to(options.device)
+    model.fit(examples.source, *codes, **how)
+    return model, None
+
+
+def _choose_reading(
+    found: BalancingScore,
+    examples: Examples,
+    reading: str,
+    weigh: Callable[[Floats], Floats | None],
+) -> tuple[BalancingScore, Floats, Floats]:
+    """Of the paper's two readings the one that leaves labels most alike in z."""
+    codes = examples.labels, examples.environments
+    z = found.coordinates(examples)
+    before = float(standardized_differences(z, *codes, None).mean())
+    options: list[tuple[Floats, Reading]] = []
+    for name in READINGS if reading == AUTO else (reading,):
+        scores = found._score_latent(examples, name)
+        weights = weigh(scores)
+        if weights is not None:
+            after = float(standardized_differences(z, *codes, weights).mean())
+            options.append((scores, Reading(name, before, after)))
+    if not options:
+        raise ValueError("no example has a match of another label")
+    scores, best = min(options, key=lambda option: option[1].after)
+    readings = tuple(reading for _, reading in options)
+    made = replace(found, reading=best.reading, readings=readings)
+    return made, scores, z
+
+
+def _read_flat(examples: Examples) -> Floats:
+    """Columns as they are, images as flat rows."""
+    rows = np.arange(len(examples))
+    if len(examples.input_shape) == 1:
+        return np.asarray(examples.source.fetch(rows).double().numpy(force=True))
+    return np.asarray(flatten_examples(examples.source, rows).numpy())
+
+
+def _log_frequencies(examples: Examples) -> Floats:
+    shape = len(examples.environment_names), len(examples.label_names)
+    counts = np.zeros(shape)
+    np.add.at(counts, (examples.environments, examples.labels), 1.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)))
+
+
+def _below(prefix: str, entries: dict[str, Any]) -> dict[str, Any]:
+    return {k.removeprefix(prefix): v for k, v in entries.items() if k.startswith(prefix)}

@@ -1,0 +1,114 @@
+"""Price and protection are what a new sample shows, and their errors cover the chance."""
+
+import numpy as np
+import pytest
+
+from equipoise.diagnosis.price import draw_rows, measure_bargain, weigh_situations
+
+
+def draw_world(n, links, seed, power=1.0):
+    """A column of content, and one of a covariate whose link the power weakens or reverses."""
+    rng = np.random.default_rng(seed)
+    environments = rng.integers(len(links), size=n)
+    agrees = np.array(links)[environments]
+    covariate = rng.integers(2, size=n)
+    up = agrees**power / (agrees**power + (1 - agrees) ** power)
+    labels = np.where(rng.random(n) < up, covariate, 1 - covariate)
+    x = np.stack([labels + 0.8 * rng.normal(size=n), covariate + 0.1 * rng.normal(size=n)], axis=1)
+    p = np.where(np.arange(2) == covariate[:, None], agrees[:, None], 1 - agrees[:, None])
+    return x, labels, environments, np.log(p)
+
+
+def weigh(labels, log_scores):
+    weights = 1 / np.exp(log_scores[np.arange(len(labels)), labels])
+    return weights / weights.mean()
+
+
+@pytest.fixture(scope="module")
+def bargain():
+    x, y, e, scores = draw_world(4000, (0.95, 0.8), seed=0)
+    return measure_bargain(x, y, e, scores, weigh(y, scores), seed=0)
+
+
+def test_the_three_situations_are_those_of_new_samples(bargain):
+    from sklearn.linear_model import LogisticRegression
+
+    x, y, _, scores = draw_world(4000, (0.95, 0.8), seed=0)
+    for situation, power in (("as they are", 1), ("even", 0), ("reversed", -1)):
+        new, truth, _, _ = draw_world(20_000, (0.95, 0.8), seed=1, power=power)
+        for column, weights in (("plain", None), ("balanced", weigh(y, scores))):
+            model = LogisticRegression().fit(x, y, sample_weight=weights)
+            real = 100 * model.score(new, truth)
+            assert bargain.situations.loc[situation, column] == pytest.approx(real, abs=4)
+
+
+def test_price_and_protection_are_differences_of_the_situations(bargain):
+    table = bargain.situations
+    gain = table["balanced"] - table["plain"]
+    assert bargain.price == pytest.approx(-gain["as they are"])
+    assert bargain.protection == pytest.approx(gain["reversed"])
+    assert bargain.even_gain == pytest.approx(gain["even"])
+    assert bargain.price > 5
+    assert bargain.protection > 30
+    assert np.isnan(bargain.left_out)  # two environments
+
+
+def test_weights_of_one_cost_and_save_nothing():
+    x, y, e, scores = draw_world(1500, (0.9, 0.7, 0.6), seed=0)
+    found = measure_bargain(x, y, e, scores, np.ones(1500), seed=0)
+    assert found.price == found.protection == found.left_out == 0.0
+    assert found.protection_error == 0.0
+
+
+def test_an_environment_left_out_shows_a_price_that_held_out_rows_do_not():
+    """Content that one environment turns round costs little inside, and much elsewhere."""
+    x, y, e, scores = draw_world(3000, (0.9, 0.8, 0.7), seed=0)
+    found = measure_bargain(x, y, e, scores, weigh(y, scores), seed=0)
+    assert abs(found.left_out - found.held_out) < 3 * found.left_out_error + 3
+    assert found.left_out_error > found.held_out_error
+
+
+def test_errors_are_as_large_as_the_estimates_scatter():
+    found = []
+    for seed in range(12):
+        x, y, e, scores = draw_world(800, (0.9, 0.7), seed=seed)
+        found.append(measure_bargain(x, y, e, scores, weigh(y, scores), seed=seed))
+    scatter = np.std([one.protection for one in found], ddof=1)
+    error = np.mean([one.protection_error for one in found])
+    assert 0.5 * scatter < error < 2 * scatter
+
+
+def test_the_same_seed_gives_the_same_bargain():
+    x, y, e, scores = draw_world(600, (0.9, 0.7, 0.8), seed=0)
+    once, again = (measure_bargain(x, y, e, scores, weigh(y, scores), seed=3) for _ in range(2))
+    assert once.situations.equals(again.situations)
+    assert once.left_out == again.left_out
+
+
+def test_reversing_inverts_the_odds_of_the_labels_an_environment_has():
+    p = np.array([[0.6, 0.3, 0.1], [0.75, 0.25, 0.0]])
+    labels, places = np.array([0, 1, 2, 0, 1]), np.array([0, 0, 0, 1, 1])
+    with np.errstate(divide="ignore"):
+        scores = np.log(p[places])
+    mass = weigh_situations(scores, labels, places)
+    own = p[places, labels]
+    np.testing.assert_allclose(mass["even"] * own, [1 / 3, 1 / 3, 1 / 3, 0.5, 0.5])
+    np.testing.assert_allclose(mass["reversed"] * own, [1 / 9, 2 / 9, 6 / 9, 0.25, 0.75], rtol=1e-6)
+
+
+def test_a_draw_of_rows_keeps_every_cell():
+    rng = np.random.default_rng(0)
+    labels, places = rng.integers(3, size=9000), rng.choice(3, size=9000, p=[0.9, 0.09, 0.01])
+    rows = draw_rows(labels, places, 900, 0)
+    assert len(np.unique(rows)) == 900
+    cells, drawn = (np.bincount(3 * places[i] + labels[i]) for i in (slice(None), rows))
+    np.testing.assert_allclose(drawn, cells / 10, atol=1.01)
+
+
+def test_many_columns_and_missing_values_are_no_obstacle():
+    x, y, e, scores = draw_world(900, (0.9, 0.7), seed=0)
+    noise = np.random.default_rng(1).normal(size=(900, 400))
+    wide = np.hstack([x, noise])
+    wide[::7, 5] = np.nan
+    found = measure_bargain(wide, y, e, scores, weigh(y, scores), seed=0)
+    assert found.protection > 10
