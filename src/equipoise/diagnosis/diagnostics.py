@@ -162,13 +162,13 @@ def diagnose_balance(
     >>> rng = np.random.default_rng(0)
     >>> labels, environments = rng.integers(2, size=400), rng.integers(2, size=400)
     >>> z = (labels + rng.normal(size=400))[:, None]
-    >>> scores = np.stack([0.5 - z[:, 0], z[:, 0] - 0.5], axis=1) / 2
+    >>> scores = np.stack([0.5 - z[:, 0], np.zeros(400)], axis=1)
     >>> scores -= np.logaddexp(*scores.T)[:, None]
-    >>> weights = 1 / np.exp(scores[np.arange(400), labels])
+    >>> weights = 1 - np.exp(scores[np.arange(400), labels])
     >>> groups = Groups(labels, environments, ("no", "yes"), ("oslo", "rome"))
     >>> found = diagnose_balance(z, scores, None, groups, weights=weights)
     >>> found.worst.query("covariate == 'z1'")[["smd_before", "smd_after"]].mean().round(1).tolist()
-    [1.0, 0.1]
+    [1.0, 0.2]
     """
     n, m = len(groups), groups.shape[1]
     _check_sizes(n, z=z, log_scores=log_scores, weights=weights, matches=matches)

@@ -26,7 +26,7 @@ MAX_TERMS = 60
 #: A moderate link: cell means differ by this variance of the interaction, in units of the
 #: variance within cells. A binary covariate that agrees with the label in 90, 80 and 70 % of
 #: three environments has 0.04.
-MODERATE = 0.03
+MODERATE = 0.02
 LEVEL, POWER = 0.01, 0.9
 #: A column that errs on at most this share of the rows, in every environment, is a leak.
 LEAK_ERRORS = 0.01
@@ -56,16 +56,18 @@ def compare_links(coordinates: Floats, labels: Ints, environments: Ints, *, seed
     n_labels, n_others = len(np.unique(y)), intercepts.shape[1]
     if n_labels < 2 or not n_others or not terms.shape[1]:
         return float("nan")
-    null, model = _fit(np.hstack([terms, intercepts]), y)
+    bends = _make_bends(terms, coordinates.shape[1])
+    null, model = _fit(np.hstack([terms, intercepts, bends]), y)
     freedom = (n_labels - 1) * n_others * terms.shape[1]
     if freedom > min(MAX_TERMS, len(y) // 20):
         logits = terms @ model.coef_[:, : terms.shape[1]].T
         terms = logits[:, : 1 if n_labels == 2 else n_labels]
         terms = terms / np.maximum(terms.std(axis=0), 1e-9)
+        bends = bends[:, :0]
         null, _ = _fit(np.hstack([terms, intercepts]), y)
         freedom = (n_labels - 1) * n_others * terms.shape[1]
     crossed = [terms * intercepts[:, [place]] for place in range(n_others)]
-    full, _ = _fit(np.hstack([terms, intercepts, *crossed]), y)
+    full, _ = _fit(np.hstack([terms, intercepts, bends, *crossed]), y)
     return float(chi2.sf(max(0.0, 2 * (full - null)), freedom))
 
 
@@ -75,6 +77,15 @@ def _make_terms(coordinates: Floats) -> Floats:
     s = np.clip((coordinates - coordinates.mean(axis=0)) / np.where(scale > 0, scale, 1.0), -5, 5)
     many = [j for j in range(s.shape[1]) if len(np.unique(s[:, j])) > 2]
     return np.hstack([s, s[:, many] ** 2])
+
+
+def _make_bends(terms: Floats, n_coordinates: int) -> Floats:
+    """Hinges that let the common curve take any shape; its bend is then not taken for a change."""
+    s = terms[:, :n_coordinates]
+    if n_coordinates > 3:
+        return s[:, :0]
+    knots = np.quantile(s, (0.1, 0.3, 0.5, 0.7, 0.9), axis=0)
+    return np.hstack([np.maximum(s - knot, 0.0) for knot in knots])
 
 
 def _fit(design: Floats, labels: Ints) -> tuple[float, Any]:
@@ -97,7 +108,7 @@ def count_rows_needed(labels: Ints, environments: Ints, n_features: int) -> int:
 
     >>> labels, environments = np.tile([0, 1], 600), np.repeat([0, 1, 2], 400)
     >>> count_rows_needed(labels, environments, 7)
-    800
+    1200
     """
     _, sizes = np.unique(np.stack([environments, labels], axis=1), axis=0, return_counts=True)
     freedom = max(1, (len(np.unique(labels)) - 1) * (len(np.unique(environments)) - 1))

@@ -236,8 +236,8 @@ def _make_classifiers(n_labels: int, seed: int) -> tuple[Any, Any]:
         LogisticRegression(C=0.1, max_iter=100, tol=1e-3),
         HistGradientBoostingClassifier(
             max_iter=rounds,
-            learning_rate=0.12 * ROUNDS / rounds,
-            max_leaf_nodes=10,
+            learning_rate=0.15 * ROUNDS / rounds,
+            max_leaf_nodes=15,
             max_bins=BINS + 1,
             l2_regularization=1.0,
             early_stopping=False,
