@@ -18,7 +18,7 @@ from equipoise.balance import Matches, effective_sample_size
 from equipoise.balance.matches import write_matches, write_weights
 from equipoise.balancer import CausalBalancer
 from equipoise.balancer_checks import METHODS
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data, read_frame
 from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
 from equipoise.files import read_json, remove_parts, write_json, write_whole

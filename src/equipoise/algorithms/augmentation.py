@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, pad
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 

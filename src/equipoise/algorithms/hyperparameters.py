@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 
 Draw = Callable[[np.random.Generator], Any]
 

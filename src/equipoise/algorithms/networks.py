@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 
 LARGE_IMAGE_SIDE = 64
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

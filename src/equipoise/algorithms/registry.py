@@ -3,7 +3,7 @@
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 
 if TYPE_CHECKING:
     from equipoise.algorithms.base import Algorithm

@@ -17,7 +17,7 @@ from equipoise.benchmark.data import find_environment
 from equipoise.benchmark.recipes import RECIPES, draw_search, make_settings, name_run
 from equipoise.benchmark.run import name_environments
 from equipoise.benchmark.settings import SAMPLINGS, RunSettings, check_type
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.data import EnvironmentDataset, get_dataset
 
 

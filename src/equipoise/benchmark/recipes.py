@@ -14,7 +14,7 @@ import numpy as np
 from equipoise.algorithms import get_algorithm, is_large_image
 from equipoise.benchmark.balancers import NOT_IN_KEY, make_balancer
 from equipoise.benchmark.settings import ANNEAL, RunSettings
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 
 RECIPES: dict[str, dict[str, Any]] = {
     # Small images on a CPU. What keeps a network from memorising the few digits, a quarter of

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from equipoise.benchmark.records import Record
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.paper import find_accuracy
 
 METRIC = "balancer.metric"  # a setting that the paper varies as well

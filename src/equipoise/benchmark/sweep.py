@@ -20,7 +20,7 @@ from equipoise.benchmark.selection import FinishedRun
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import RunResult
 from equipoise.benchmark.workers import LocalWorkers, Report, SweepTask, TaskOutcome
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.data import check_dataset
 from equipoise.files import DamagedFile, read_json, write_json
 from equipoise.progress import track

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from equipoise.benchmark.selection import RULES, SelectedRun
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.files import write_whole
 from equipoise.paper import AVERAGE
 

@@ -22,7 +22,7 @@ from equipoise.benchmark.evaluation import BLOCK
 from equipoise.benchmark.run import OWN_FEATURIZER
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import make_algorithm
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.data import align_features, as_source, get_dataset, read_features
 from equipoise.files import check_regular, list_arrays, load_state, read_array, write_whole
 

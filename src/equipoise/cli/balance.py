@@ -170,7 +170,7 @@ def _parse_parameters(choices: list[str]) -> dict[str, Any]:
     """`name=value` texts as parameters of CausalBalancer that have no option of their own."""
     from equipoise.balancer import CausalBalancer
     from equipoise.benchmark import parse_value
-    from equipoise.choices import check_choice
+    from equipoise.checks import check_choice
 
     others = [name for name in CausalBalancer().get_params() if name not in OWN_OPTIONS]
     found = {}

@@ -115,7 +115,7 @@ def plot(
     device: Device = "cpu",
 ) -> None:
     """Draw one picture of a run or a balancer, for a paper or a slide."""
-    from equipoise.choices import check_choice
+    from equipoise.checks import check_choice
     from equipoise.report import PLOTS, check_format, draw_plot, save_figure
 
     check_choice("plot", kind, PLOTS)

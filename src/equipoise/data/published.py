@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.data.folders import ImageFolderEnvironments, spell
 from equipoise.data.opening import register_dataset
 

@@ -34,7 +34,7 @@ from equipoise.benchmark import (
     summarise,
     write_tables,
 )
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.data import get_dataset
 from equipoise.files import write_json
 from equipoise.paper import list_paper_datasets, paper_settings

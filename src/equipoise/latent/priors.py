@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 
 
 class PriorFamily(nn.Module, ABC):

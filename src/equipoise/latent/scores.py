@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.data import Source
 from equipoise.latent.model import LatentCovariateModel
 

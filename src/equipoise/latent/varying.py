@@ -258,10 +258,14 @@ def find_varying(
     straight = [name for name in tests.statistics if name not in CURVED]
     bent = [name for name in tests.statistics if name in CURVED]
     weak = first.p_values[first.best(straight)] > level
-    if bent and (weak or first.excess[first.best(bent)] > 1.5 * first.excess[first.best(straight)]):
+    if (
+        curved is not None
+        and bent
+        and (weak or first.excess[first.best(bent)] > 1.5 * first.excess[first.best(straight)])
+    ):
         pair = _strongest_pair(cells, curved, pairs, first.best(bent))
         named = ("square" if pair[0] == pair[1] else "product",)
-        return VaryingPart(np.zeros((q, 0)), (pair,), named, first.p_value, _tabulate(steps, 1))
+        return VaryingPart(np.zeros((q, 0)), (pair,), named, first.p_value, _tabulate(steps))
     search = _Search(features, residual, cells, rng)
     if not rotated:
         chosen = search.take_sources(tests, first)
@@ -422,10 +426,8 @@ def find_whitening(residual: Floats, weights: Floats) -> Floats:
 
 
 def _strongest_pair(
-    cells: Cells, curved: Floats | None, pairs: list[tuple[int, int]], name: str
+    cells: Cells, curved: Floats, pairs: list[tuple[int, int]], name: str
 ) -> tuple[int, int]:
-    if curved is None:
-        raise ValueError("there are no continuous features to square")
     strengths = (cells.interaction(curved) ** 2).sum(axis=0) / ((curved**2).mean(axis=0) + 1e-12)
     own = np.array([(a == b) == (name == "squares") for a, b in pairs])
     return pairs[int(np.where(own, strengths, -1.0).argmax())]
@@ -434,23 +436,21 @@ def _strongest_pair(
 def _nothing(
     q: int, p_value: float, steps: list[tuple[str, FlipTest]] | None = None
 ) -> VaryingPart:
-    return VaryingPart(np.zeros((q, 0)), (), (), p_value, _tabulate(steps or [], 0))
+    return VaryingPart(np.zeros((q, 0)), (), (), p_value, _tabulate(steps or []))
 
 
 def _linear(
     linear: Floats, n_sources: int, p_value: float, steps: list[tuple[str, FlipTest]]
 ) -> VaryingPart:
     named = ("feature",) * n_sources + ("direction",) * (linear.shape[1] - n_sources)
-    return VaryingPart(linear, (), named, p_value, _tabulate(steps, linear.shape[1]))
+    return VaryingPart(linear, (), named, p_value, _tabulate(steps))
 
 
-def _tabulate(steps: list[tuple[str, FlipTest]], found: int) -> pd.DataFrame:
+def _tabulate(steps: list[tuple[str, FlipTest]]) -> pd.DataFrame:
     rows = [
         (title, name, test.observed[name], test.expected[name], test.p_values[name], test.p_value)
         for title, test in steps
         for name in test.observed
     ]
     columns = ["hypothesis", "test", "statistic", "expected", "p_value", "joint_p_value"]
-    table = pd.DataFrame(rows, columns=columns)
-    table.attrs["found"] = found
-    return table
+    return pd.DataFrame(rows, columns=columns)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.files import write_whole
 from equipoise.report.html import LIGHT
 from equipoise.report.images import tile

@@ -20,7 +20,7 @@ from equipoise.benchmark import (
     needs_balancer,
     split_for_run,
 )
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.data import EnvironmentDataset, check_dataset, get_dataset
 from equipoise.diagnosis import BalanceDiagnostics
 from equipoise.report.figures import (

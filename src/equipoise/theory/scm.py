@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from equipoise.choices import check_choice
+from equipoise.checks import check_choice
 from equipoise.latent import Identifiability, examine_identifiability
 
 Ints = NDArray[np.int64]
