@@ -52,14 +52,17 @@ def make_pictures(n: int = 240) -> Examples:
 
 
 @cache
-def fit_table() -> CausalBalancer:
-    return CausalBalancer(max_steps=30, n_nearest=5, random_state=0).fit(*make_table())
+def fit_table(balance_on: str = "varying") -> CausalBalancer:
+    """By default nothing is found and no model of Z fitted; "all" fits one."""
+    balancer = CausalBalancer(balance_on, max_steps=30, n_nearest=5, random_state=0)
+    return balancer.fit(*make_table())
 
 
 @cache
-def fit_pictures() -> CausalBalancer:
-    balancer = CausalBalancer(max_steps=30, n_nearest=5, hidden=(32,), random_state=0)
-    return balancer.fit(make_pictures())
+def fit_pictures(balance_on: str = "varying") -> CausalBalancer:
+    """By default one thing is found to vary; "all" fits a model of Z."""
+    settings = {"max_steps": 30, "n_nearest": 5, "hidden": (32,), "random_state": 0}
+    return CausalBalancer(balance_on, **settings).fit(make_pictures())
 
 
 def train_tiny(output: Path) -> Examples:

@@ -22,7 +22,7 @@ def encode(model, data, rows):
 
 
 def test_counterfactuals_keep_z_and_change_only_the_label():
-    data, model = make_pictures(), fit_pictures().latent_model_
+    data, model = make_pictures(), fit_pictures("all").latent_model_
     found = decode_counterfactuals(model, data, ROWS, data.labels[ROWS], data.environments[ROWS])
     z = encode(model, data, ROWS)
     assert torch.equal(found.originals, data.fetch(ROWS))
@@ -33,7 +33,7 @@ def test_counterfactuals_keep_z_and_change_only_the_label():
 
 
 def test_a_traversal_moves_one_z_from_end_to_end_through_the_mean():
-    data, model = make_pictures(), fit_pictures().latent_model_
+    data, model = make_pictures(), fit_pictures("all").latent_model_
     found = traverse_latent(model, data, ROWS, data.labels[ROWS], data.environments[ROWS])
     assert found.offsets[0] == -REACH
     assert found.offsets[-1] == REACH
@@ -52,7 +52,7 @@ def test_a_traversal_moves_one_z_from_end_to_end_through_the_mean():
 def test_effects_of_labels_are_differences_from_their_mean():
     features, labels, places = make_table()
     data = Examples(features.to_numpy(copy=True), labels, places)
-    model = fit_table().latent_model_
+    model = fit_table("all").latent_model_
     found = measure_effects(
         model, as_source(features), ROWS, data.labels[ROWS], data.environments[ROWS]
     )

@@ -9,6 +9,7 @@ from equipoise.balancer import CausalBalancer
 from equipoise.data import EnvironmentDataset
 from equipoise.report import write_report
 from equipoise.report.html import escape
+from equipoise.report.pictures import write_share
 from report.subjects import HOSTILE, fit_pictures, fit_table, make_table
 
 SECTIONS = [
@@ -19,13 +20,19 @@ SECTIONS = [
 
 @pytest.fixture(scope="module")
 def table_page(tmp_path_factory):
-    path = write_report(tmp_path_factory.mktemp("page") / "table.html", fit_table())
+    path = write_report(tmp_path_factory.mktemp("page") / "table.html", fit_table("all"))
     return path.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def picture_page(tmp_path_factory):
-    path = write_report(tmp_path_factory.mktemp("page") / "pictures.html", fit_pictures())
+    path = write_report(tmp_path_factory.mktemp("page") / "pictures.html", fit_pictures("all"))
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def varying_page(tmp_path_factory):
+    path = write_report(tmp_path_factory.mktemp("page") / "varying.html", fit_pictures())
     return path.read_text(encoding="utf-8")
 
 
@@ -34,19 +41,31 @@ def test_it_has_every_section_and_a_way_to_each(table_page):
     assert re.findall(r'<a href="#([\w-]+)">', table_page) == SECTIONS
 
 
+def test_without_a_model_of_z_the_test_is_shown_and_nothing_about_the_model(varying_page):
+    model_only = ("latent", "identifiability")
+    expected = ["varying", *(name for name in SECTIONS if name not in model_only)]
+    assert re.findall(r'<section id="([\w-]+)">', varying_page) == expected
+
+
+def test_a_parameter_that_was_not_used_is_shown_as_it_was_given(table_page, varying_page):
+    assert re.search(r"<td>reading</td><td>\w+ \(chosen by", table_page)
+    assert "<td>reading</td><td>auto</td>" in varying_page
+
+
 def test_the_verdict_comes_first(table_page):
-    verdict = fit_table().diagnose().verdict
-    assert verdict.headline in table_page
+    verdict = fit_table("all").diagnose().verdict
+    assert escape(verdict.headline) in table_page
     assert table_page.index('id="verdict"') < table_page.index('id="balance"')
 
 
 def test_what_is_not_known_is_said_in_words_or_by_a_dash(tmp_path):
-    balancer = CausalBalancer(max_steps=30, n_nearest=5, common_support=0.2, random_state=0)
-    balancer.fit(*make_table())
+    settings = {"max_steps": 30, "n_nearest": 5, "common_support": 0.2, "random_state": 0}
+    balancer = CausalBalancer("all", **settings).fit(*make_table())
     assert balancer.matches_.matched.sum() < 80
     page = write_report(tmp_path / "trimmed.html", balancer).read_text(encoding="utf-8")
-    assert "Recommendation: <b>not known</b>" in page
-    assert "Left out: " in page
+    assert "Recommendation: <b>cannot tell</b>" in page
+    assert "under the balanced weights, an unknown share" in page
+    assert re.search(r"Balanced batches never show \d+ of 240 examples", page)
     assert not re.search(r"\bnan\b", page, flags=re.IGNORECASE)
 
 
@@ -61,8 +80,8 @@ def test_it_needs_no_other_file(table_page, picture_page):
         assert "https://" not in page
 
 
-def test_names_are_never_markup(table_page, picture_page):
-    for page in (table_page, picture_page):
+def test_names_are_never_markup(table_page, picture_page, varying_page):
+    for page in (table_page, picture_page, varying_page):
         assert "<img src=x" not in page
         assert "<script>window.hacked" not in page
         assert page.count("</script>") == 2  # the gallery's data and the page's own script
@@ -75,17 +94,19 @@ def test_features_of_a_table_are_shown_by_name_and_value(table_page):
     assert '"p":"data:image' not in table_page
 
 
-def test_the_strength_of_z_is_shown_for_each_environment(picture_page):
-    strength = fit_pictures().diagnose().strength
+def test_how_well_z_predicts_is_shown_for_each_environment(picture_page):
+    information = fit_pictures("all").diagnose().information
     section = picture_page.split("How well Z predicts the label")[1].split("</table>")[0]
-    assert strength["environment"].tolist() == ["day", "night"]
-    for place in strength["environment"]:
-        assert f"<td>{place}</td>" in section
+    for place in ("day", "night"):
+        own = information[(information["kind"] == "z") & (information["environment"] == place)]
+        share = write_share(float(own["before"].iloc[0] / own["label_entropy"].iloc[0]))
+        assert re.search(rf"<td>{place}</td><td[^>]*>{share}</td>", section)
 
 
 def test_an_automatic_choice_of_latent_size_is_shown_with_its_reason(tmp_path, table_page):
     settings = {"hidden": (16,), "max_steps": 20, "n_nearest": 3, "random_state": 0}
-    balancer = CausalBalancer(latent_dim="auto", prior="auto", **settings).fit(*make_table())
+    balancer = CausalBalancer("all", latent_dim="auto", prior="auto", **settings)
+    balancer.fit(*make_table())
     saved = tmp_path / "balancer.safetensors"
     balancer.save(saved)
     choice = balancer.latent_choice_
@@ -143,8 +164,8 @@ def test_texts_are_shown_in_place_of_features(tmp_path):
         write_report(tmp_path / "x.html", fit_table(), texts=["a", "b"])
 
 
-def test_no_sentence_of_the_page_is_long(table_page, picture_page):
-    for page in (table_page, picture_page):
+def test_no_sentence_of_the_page_is_long(table_page, picture_page, varying_page):
+    for page in (table_page, picture_page, varying_page):
         paragraphs = re.findall(r'<p class="(?:lead|note)">([^<]*)</p>', page)
         assert len(paragraphs) > 8
         sentences = [s for text in paragraphs for s in re.split(r"(?<=[.;:])\s", text)]

@@ -8,8 +8,9 @@ from equipoise.balancer import CausalBalancer
 from equipoise.cli import app
 from equipoise.data import save_dataset
 from equipoise.report import PLOTS
-from report.subjects import fit_pictures, make_pictures, make_table, train_tiny
+from report.subjects import fit_pictures, fit_table, make_pictures, make_table, train_tiny
 
+TO_PNG = ("--output", "x.png")
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
 
@@ -19,7 +20,7 @@ def call(*words):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run, two saved balancers, and the data of each as files."""
+    """A run, saved balancers with and without a model of Z, and their data as files."""
     root = tmp_path_factory.mktemp("subjects")
     data = train_tiny(root / "run")
     save_dataset(data, root / "vectors")
@@ -27,10 +28,12 @@ def folder(tmp_path_factory):
     table = features.assign(label=labels, environment=places)
     table.to_csv(root / "patients.csv", index=False)
     (root / "of-table").mkdir()
-    balancer = CausalBalancer(max_steps=20, n_nearest=5).fit(features, labels, places)
+    balancer = CausalBalancer("all", max_steps=20, n_nearest=5).fit(features, labels, places)
     balancer.save(root / "of-table" / "balancer.safetensors")
     save_dataset(make_pictures(), root / "pictures")
-    fit_pictures().save(root / "of-pictures.safetensors")
+    fit_pictures("all").save(root / "of-pictures.safetensors")
+    fit_pictures().save(root / "of-varying.safetensors")
+    fit_table().save(root / "of-nothing.safetensors")
     return root
 
 
@@ -72,7 +75,7 @@ def test_an_environment_that_was_left_out_is_left_out_again(folder, tmp_path):
     assert "elsewhere" not in page
 
 
-@pytest.mark.parametrize("kind", sorted({*PLOTS} - {"situations"}))
+@pytest.mark.parametrize("kind", sorted(PLOTS))
 def test_every_plot_is_drawn_of_what_has_it(folder, tmp_path, kind):
     is_run = kind in ("curves", "confusions")
     target = folder / ("run" if is_run else "of-pictures.safetensors")
@@ -114,6 +117,25 @@ def test_one_environment_can_be_plotted(folder, tmp_path):
         (
             ("plot", "love", "of-pictures.safetensors", "--output", "x.png", "--in", "noon"),
             "environment",
+        ),
+        (
+            ("plot", "traversals", "of-varying.safetensors", "--data", "pictures", *TO_PNG),
+            'needs a model of Z, and this balancer fitted none: fit one with balance_on="all"',
+        ),
+        (
+            (
+                "plot",
+                "counterfactuals",
+                "of-nothing.safetensors",
+                "--data",
+                "patients.csv",
+                *TO_PNG,
+            ),
+            "needs a model of Z",
+        ),
+        (
+            ("plot", "tuning", "of-nothing.safetensors", "--data", "patients.csv", *TO_PNG),
+            "nothing was balanced",
         ),
         (("report", "of-table", "--data", "vectors"), "was fitted on environments"),
         (("report", "of-table", "--label", "ill"), "name the data as well"),

@@ -111,7 +111,7 @@ def test_the_page_of_a_run_has_its_curves_settings_seed_and_command(run, tmp_pat
     page = write_report(tmp_path / "run.html", target.balancer, target.examples, run=target.run)
     text = page.read_text()
     names = re.findall(r'<section id="([\w-]+)">', text)
-    assert names[:3] == ["curves", "confusions", "balance"]
+    assert names[:3] == ["curves", "confusions", "varying"]
     assert "equipoise train --dataset tiny" in text
     assert "<td>seed</td>" in text
     assert text.count('class="curve ') >= 3

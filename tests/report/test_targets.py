@@ -59,5 +59,5 @@ def test_without_data_it_is_said_what_is_missing(tmp_path):
     assert target.examples is None
     assert "--data" in target.missing[0]
     pd.testing.assert_frame_equal(
-        target.balancer.diagnose(with_gain=False).reuse, fit_pictures().diagnose().reuse
+        target.balancer.diagnose(with_price=False).reuse, fit_pictures().diagnose().reuse
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from equipoise.theory.minimax import WORLDS, MinimaxCase, list_settings, train_network
+from equipoise.theory.minimax import WORLDS, MinimaxCase, train_network
 
 
 @pytest.mark.parametrize("name", list(WORLDS))
@@ -11,9 +11,7 @@ def test_balanced_batches_come_near_the_balanced_classifier_and_erm_does_not(nam
     best = world.worst_bayes_risk(0.0)[1]
     worst = {}
     for batches in ("random", "balanced"):
-        settings = list_settings(name, batches)
-        case = MinimaxCase(name, batches, settings, 3000, 300, 150, 4000, seed=0)
-        record = train_network(case)
+        record = train_network(MinimaxCase(name, batches, 3000, 150, 4000, seed=0))
         assert len(record["error"]) == len(world.grid)
         worst[batches] = max(record["error"])
     assert worst["balanced"] < best + 0.06

@@ -10,7 +10,7 @@ from equipoise.cli import app
 from equipoise.theory import run_balance as run_balance_function
 from equipoise.theory import run_minimax as run_minimax_function
 from equipoise.theory.balanced_batches import BalanceCase
-from equipoise.theory.minimax import MinimaxCase, list_settings
+from equipoise.theory.minimax import MinimaxCase
 
 runner = CliRunner()
 
@@ -52,7 +52,7 @@ def make_small_balance(seed, *, quick):
 
 def make_small_minimax(seeds, *, quick):
     return [
-        MinimaxCase(world, batches, list_settings(world, batches), 500, 20, 20, 500, seed)
+        MinimaxCase(world, batches, 500, 20, 500, seed)
         for seed in seeds
         for world in ("discrete", "Gaussian")
         for batches in ("random", "balanced")

@@ -131,25 +131,34 @@ def _move(before: float, after: float) -> Html:
 
 
 def make_varying(diagnostics: BalanceDiagnostics) -> Section | None:
-    """The test for links that vary: its table as it is, p-values last."""
+    """The search for links that vary: a row for each step, every test of it below."""
     table = diagnostics.varying
     if not len(table):
         return None
-    table = table.reset_index() if table.index.name else table
+    steps = table.drop_duplicates("hypothesis")[["hypothesis", "joint_p_value"]]
+    return Section(
+        "varying",
+        "Links that vary",
+        "A covariate may be spurious where its link with the label differs between environments. "
+        "Each row asks whether anything varies beside what was found before. p is the probability "
+        "of a difference this large if the link were the same in all environments.",
+        frame_figure(
+            _list_tests(steps.rename(columns={"joint_p_value": "p_value"})),
+            fold("Every test", _list_tests(table)),
+        ),
+    )
+
+
+def _list_tests(table: pd.DataFrame) -> Html:
+    """Text first, numbers after it."""
     numbers = [name for name in table if pd.api.types.is_float_dtype(table[name])]
     names = [name for name in table if name not in numbers] + numbers
     rows = [
         [_write_cell(str(name), row[name]) for name in names]
         for _, row in table.head(MOST_LISTED).iterrows()
     ]
-    heads = [str(name).replace("_", " ") for name in names]
-    return Section(
-        "varying",
-        "Links that vary",
-        "A covariate may be spurious where its link with the label differs between environments. "
-        "Each row tests one direction against the hypothesis that the link is the same in all.",
-        frame_figure(list_numbers(heads, rows, n_text=len(names) - len(numbers))),
-    )
+    heads = [str(name).replace("p_value", "p").replace("_", " ") for name in names]
+    return list_numbers(heads, rows, n_text=len(names) - len(numbers))
 
 
 def _write_cell(name: str, value: Any) -> str:
@@ -157,7 +166,7 @@ def _write_cell(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float):
         return "–" if value is None else str(value)
-    if name.startswith("p") and 0 <= value < 0.001:
+    if name.endswith("p_value") and 0 <= value < 0.001:
         return "< 0.001"
     return write_number(value)
 
@@ -180,8 +189,8 @@ def make_love(diagnostics: BalanceDiagnostics) -> Section | None:
         return None
     lead = (
         "The largest difference between two labels in each covariate, in standard deviations of "
-        "the unmatched data. z are the coordinates of the learned covariate; a square is about "
-        "its spread, a product about correlation."
+        "the unmatched data. z are the coordinates that were balanced; a square is about "
+        "spread, a product about correlation."
     )
     if (worst["kind"] == "feature").any():
         lead += " A feature of the table may still differ: the label itself may cause it."

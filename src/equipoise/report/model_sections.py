@@ -389,9 +389,9 @@ def make_settings_section(study: Study | None, story: RunStory | None) -> Sectio
 
 def _list_parameters(study: Study) -> list[list[str]]:
     balancer = study.balancer
-    reading = getattr(balancer.score_, "reading", balancer.score_)
-    chosen: dict[str, Any] = {"n_matches": balancer.n_matches_, "score": reading}
-    chosen["reading"] = reading
+    chosen: dict[str, Any] = {"n_matches": balancer.n_matches_}
+    if balancer.score_.reading:
+        chosen["reading"] = balancer.score_.reading
     if study.model is not None:
         used = study.model.settings
         chosen |= {"latent_dim": used.latent_dim, "hidden": used.hidden, "prior": used.prior}

@@ -56,7 +56,7 @@ class Study:
     @property
     def model(self) -> LatentCovariateModel | None:
         """The model of Z, where one was fitted."""
-        return getattr(self.balancer, "latent_model_", None)
+        return self.balancer.latent_model_
 
     @property
     def examples(self) -> Source:
@@ -86,7 +86,7 @@ def make_study(
     texts: Sequence[str] | None = None,
 ) -> Study:
     """A balancer with the examples that were examined, and the names their diagnosis has."""
-    model = getattr(balancer, "latent_model_", None)
+    model = balancer.latent_model_
     shape: tuple[int, ...] = ()
     if model is not None:
         shape = tuple(model.settings.input_shape)

@@ -269,7 +269,7 @@ _WHY_EMPTY = {
     "situations": "price and protection were not measured; give the examples with --data",
     "tables": "no covariate is known",
     "overlap": "no two labels share an environment",
-    "tuning": "every match is at the same distance",
+    "tuning": "nothing was balanced, or every match is at the same distance",
 }
 
 
@@ -287,7 +287,10 @@ def _plot_examples(kind: str, study: Study, generator: np.random.Generator) -> S
         n_labels = len(study.label_names)
         return [plot_gallery(study, show_anchors(study.matches, rows, n_labels=n_labels))]
     if study.model is None:
-        raise ValueError("this balancer fitted no model of Z, so there is nothing to decode")
+        raise ValueError(
+            f"{kind} needs a model of Z, and this balancer fitted none: fit one with "
+            'balance_on="all"'
+        )
     if kind == "traversals":
         rows = study.draw_rows(N_SAMPLED, generator)
         moved = traverse_latent(study.model, *study.take(rows))
