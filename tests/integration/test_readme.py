@@ -33,3 +33,17 @@ def test_every_link_to_a_file_leads_somewhere():
 def test_the_make_targets_it_names_exist():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", README, flags=re.MULTILINE)) <= targets
+
+
+def test_each_call_of_the_walk_is_in_its_file():
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| \d+ \| (.*?) \| `(.*?)` \|", page, flags=re.MULTILINE)
+    assert len(rows) == 10
+    for calls, file in rows:
+        source = (ROOT / "src" / "equipoise" / file).read_text()
+        for name in re.findall(r"`(\w+)`", calls):
+            assert re.search(rf"(def|class) {name}\b", source), f"{name} is not in {file}"
+
+
+def test_the_readme_is_a_page_to_land_on():
+    assert len(README.split()) < 700
