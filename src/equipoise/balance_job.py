@@ -73,6 +73,8 @@ def balance_dataset(
     balancer = CausalBalancer(**parameters, verbose=verbose)
     table = None if covariates is None else covariates.iloc[rows].reset_index(drop=True)
     balancer.check_fit(training, covariates=table)
+    if table is None:
+        _check_environments(training)
     _check_place(output)
     with own_directory(output):
         _begin(output, balancer, training, rows, known, table)
@@ -132,7 +134,7 @@ def compare_methods(
     for method in METHODS:
         fitted = balancer
         if method != balancer.method:
-            fitted = CausalBalancer(**{**balancer.get_params(), "method": method})
+            fitted = CausalBalancer(**{**balancer.get_params(), "method": method, "exact": ()})
             try:
                 fitted.fit(training, covariates=covariates)
             except ValueError as error:
@@ -166,15 +168,20 @@ def read_covariate_table(
     if table is None:
         if not names:
             return None
+        if not Path(data).is_file():
+            raise ValueError(
+                f"{data} is no table with a column {names[0]!r}: name a file of covariates with "
+                "--covariate-table"
+            )
         frame = read_frame(Path(data))
         _check_names(names, frame, data)
         return frame[list(names)]
+    paths = getattr(dataset, "paths", None)
+    if paths is None:
+        raise ValueError("--covariate-table goes with images in files; use --covariates")
     frame = read_frame(table)
     names = list(names) or list(frame.columns[1:])
     _check_names(names, frame, str(table))
-    paths = getattr(dataset, "paths", None)
-    if paths is None:
-        raise ValueError("a covariate table goes with images in files; name columns instead")
     keys = frame.iloc[:, 0].astype(str)
     if keys.duplicated().any():
         raise ValueError(f"{table} names {keys[keys.duplicated()].iloc[0]!r} twice")
@@ -201,6 +208,16 @@ def _choose_rows(dataset: EnvironmentDataset, leave_out: Sequence[str]) -> NDArr
         check_choice("environment to leave out", name, dataset.environment_names)
         codes.append(dataset.environment_names.index(name))
     return np.flatnonzero(~np.isin(dataset.environments, codes))
+
+
+def _check_environments(training: EnvironmentSubset) -> None:
+    codes = np.unique(training.environments)
+    if len(codes) == 1:
+        name = training.environment_names[codes[0]]
+        raise ValueError(
+            f"every example is of the environment {name!r}, so no link can be seen to vary: give "
+            "two environments or more, or covariates that may be spurious"
+        )
 
 
 def _check_place(output: Path) -> None:

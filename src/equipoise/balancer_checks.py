@@ -62,8 +62,9 @@ def check_parameters(balancer: CausalBalancer) -> tuple[int, LatentOptions]:
     check_device("device", balancer.device)
     check_jobs("n_jobs", balancer.n_jobs)
     check_flag("verbose", balancer.verbose)
-    if isinstance(balancer.exact, str):
-        raise TypeError(f"exact must be a sequence of names, got the text {balancer.exact!r}")
+    exact = balancer.exact
+    if not isinstance(exact, list | tuple) or not all(isinstance(name, str) for name in exact):
+        raise TypeError(f"exact must be a list of names of covariates, got {show(exact)}")
     if balancer.random_state is None:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
     else:
@@ -87,9 +88,12 @@ def check_parameters(balancer: CausalBalancer) -> tuple[int, LatentOptions]:
 
 def check_target(balancer: CausalBalancer, classes: NDArray, table: pd.DataFrame | None) -> int:
     """The number of matches; a target and exact covariates must exist."""
-    known = () if table is None else tuple(table.columns)
+    if len(balancer.exact) and table is None:
+        raise ValueError(f"exact={balancer.exact[0]!r} must be one of the covariates: give them")
+    if len(balancer.exact) and balancer.method != "match":
+        raise ValueError(f'exact goes with method="match"; got method={balancer.method!r}')
     for name in balancer.exact:
-        check_choice("exact covariate", name, known, hint="give it as one of the covariates")
+        check_choice("exact covariate", name, () if table is None else tuple(table.columns))
     if balancer.target is not None:
         if balancer.method == "match":
             raise ValueError('target goes with method="overlap" or "entropy"; got method="match"')
@@ -115,7 +119,7 @@ def read_covariates(
     """
     alone = balancer.balance_on == "given"
     if alone and covariates is None and not given:
-        raise ValueError('balance_on="given" needs covariates: fit(X, y, covariates=…)')
+        raise ValueError('balance_on="given" needs covariates: give at least one')
     if isinstance(covariates, str):
         covariates = [covariates]
     if covariates is None and given and isinstance(X, pd.DataFrame):

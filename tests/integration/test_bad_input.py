@@ -35,20 +35,31 @@ BAD_INPUT = {
     "missing labels": ({}, _x(), [None, *Y[1:]], E, "missing values"),
     "NaN environments": ({}, _x(), Y, np.where(E == 0, np.nan, 1.0), "missing values"),
     "one label only": ({}, _x(), np.zeros(40), E, "two labels or more"),
-    "one environment only": ({}, _x(), Y, np.zeros(40), "two or more are needed"),
+    "one environment only": (
+        {"balance_on": "all"},
+        *(_x(), Y, np.zeros(40)),
+        "two or more are needed",
+    ),
     "each label in one environment only": ({}, _x(), E, E, "seen in one environment only"),
     "n_matches above m − 1": ({"n_matches": 2}, _x(), Y, E, "number of labels − 1 = 1"),
     "n_matches of zero": ({"n_matches": 0}, _x(), Y, E, "n_matches must be"),
     "unknown metric": ({"metric": "l3"}, _x(), Y, E, "metric 'l3'"),
     "unknown prior": ({"prior": "laplace"}, _x(), Y, E, "unknown prior 'laplace'"),
-    "unknown score": ({"score": "both"}, _x(), Y, E, "unknown score 'both'"),
+    "unknown reading": ({"reading": "both"}, _x(), Y, E, "unknown reading 'both'"),
+    "unknown method": ({"method": "mach"}, _x(), Y, E, "Did you mean 'match'"),
+    "nothing to balance on": ({"balance_on": "given"}, _x(), Y, E, "needs covariates"),
+    "exact without covariates": (
+        {"exact": ["sex"]},
+        *(_x(), Y, E),
+        "exact='sex' must be one of the covariates",
+    ),
     "no nearest": ({"n_nearest": 0}, _x(), Y, E, "n_nearest must be at least 1"),
     "half the range or more as common support": (
         {"common_support": 0.6},
         *(_x(), Y, E),
         "common_support must be True, False or a least probability",
     ),
-    "a negative tolerance": ({"tolerance": -1}, _x(), Y, E, "tolerance must be 0 or more"),
+    "a negative tolerance": ({"tolerance": -1}, _x(), Y, E, "tolerance must be at least 0, got -1"),
     "no use of a match": ({"reuse_max": 0}, _x(), Y, E, "reuse_max must be at least 1"),
     "a negative rate": ({"lr": -1}, _x(), Y, E, "lr must be above 0, got -1"),
     "a caliper in words": ({"caliper": "near"}, _x(), Y, E, "caliper must be a distance"),
@@ -71,6 +82,13 @@ def test_bad_input_is_refused_in_plain_words_and_nothing_is_half_done(
         balancer.fit(x, y, e, checkpoint=checkpoint)
     assert not hasattr(balancer, "matches_")
     assert not list(tmp_path.iterdir())
+
+
+def test_one_environment_is_balanced_in_labels_only_and_this_is_said():
+    with pytest.warns(UserWarning, match="there is one environment only"):
+        balancer = CausalBalancer().fit(_x(), Y, np.zeros(40))
+    assert balancer.n_varying_ == 0
+    assert np.unique(balancer.log_scores_).tolist() == [np.log(0.5)]
 
 
 UNIFORM = np.log(np.full((4, 2), 0.5))

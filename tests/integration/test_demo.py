@@ -35,7 +35,8 @@ def test_the_demo_shows_balancing_work_and_writes_what_it_promises(tmp_path):
         "--dataset", "ColoredMNIST", "--quick", "--steps", "120", "--output", str(tmp_path)
     )
     results = json.loads((tmp_path / "results.json").read_text())
-    assert results["same_covariate_rate"] > 0.95
+    assert results["n_varying"] == 1
+    assert results["same_covariate_rate"] > 0.85  # 0.15 by chance
     assert results["mutual_information_ratio"] < 0.05
     assert results["balanced"]["ood_accuracy"] > results["random"]["ood_accuracy"] + 20
     assert results["seconds"] > 0

@@ -62,7 +62,7 @@ def test_a_pacs_shaped_tree_goes_from_files_to_a_result(tmp_path, backbone):
     data = open_dataset(tmp_path / "features")
     covariate = np.array([backgrounds[path] for path in data.paths])
     training = np.flatnonzero(data.environments != data.environment_names.index("sketch"))
-    balancer = CausalBalancer(max_steps=150, random_state=0).fit(data.subset(training))
+    balancer = CausalBalancer("all", max_steps=150, random_state=0).fit(data.subset(training))
     batches = np.concatenate(list(balancer.batch_sampler(8)))
     rows = training[batches]
     before = mutual_information(cross_table(data.labels[training], covariate[training]))

@@ -15,6 +15,7 @@ from tests.data.image_tree import write_image_tree
 from tests.integration.planted_table import make_planted_table
 
 QUICK = ("--set", "hidden=[64,64]", "--n-jobs", "1")
+VAE = ("--balance-on", "all")
 
 
 def run(*arguments):
@@ -42,7 +43,7 @@ def csv(patients, tmp_path_factory):
 def done(csv, tmp_path_factory):
     """The command as a user would give it, and its output directory."""
     output = tmp_path_factory.mktemp("balanced") / "out"
-    result = run_balance(csv, output, "--latent-dim", 1, "--steps", 400)
+    result = run_balance(csv, output)
     assert result.exit_code == 0, result.output
     return result, output
 
@@ -66,11 +67,13 @@ def test_the_summary_names_what_was_spurious_and_what_was_not(done):
     summary = (output / "summary.txt").read_text()
     assert summary.strip() in result.output
     verdict = " ".join(summary.split("Verdict")[1].split())
-    assert "strong dependence of the label on Z was found" in verdict
-    evened = verdict.split("Evened out between the labels:")[1].split("·")[0]
-    still = verdict.split("left for a model to learn from:")[1].split("·")[0]
-    assert all(name in evened for name in ("contrast", "brightness", "sharpness"))
-    assert "marker" in still
+    assert verdict.startswith("Trade-off: balancing costs about")
+    assert "Under the balanced weights no link is seen to vary any more" in verdict
+    names = ("contrast", "brightness", "sharpness", "marker", "fever")
+    rows = [line.split() for line in summary.splitlines()]
+    after = {row[0]: float(row[2]) for row in rows if row and row[0] in names}
+    assert max(after[name] for name in names[:3]) < 0.1
+    assert min(after["marker"], after["fever"]) > 0.5  # left for a model to learn from
 
 
 def test_the_report_is_written_and_names_the_columns(done):
@@ -100,7 +103,8 @@ def test_weights_are_what_the_matches_amount_to(done):
     weights = pd.read_parquet(output / "weights.parquet")
     share = 1.0 / matches.groupby("anchor")["match"].transform("size")
     gained = share.groupby(matches["match"]).sum().reindex(weights["example"], fill_value=0.0)
-    np.testing.assert_allclose(weights["weight"], 1.0 + gained.to_numpy())
+    expected = 1.0 + gained.to_numpy()
+    np.testing.assert_allclose(weights["weight"], expected / expected.mean())
 
 
 def test_the_saved_balancer_hands_out_batches(patients, done):
@@ -115,12 +119,12 @@ def test_the_same_command_again_ends_with_the_same_files(csv, done):
     names = ("matches.parquet", "weights.parquet", "balancer.safetensors", "summary.txt")
     before = {name: (output / name).read_bytes() for name in names}
     (output / "weights.parquet").unlink()
-    assert run_balance(csv, output, "--latent-dim", 1, "--steps", 400).exit_code == 0
+    assert run_balance(csv, output).exit_code == 0
     assert {name: (output / name).read_bytes() for name in names} == before
 
 
 def test_an_interrupted_command_goes_on_and_ends_with_the_same_bits(csv, tmp_path, monkeypatch):
-    options = ("--steps", 120, "--no-report", "--quiet")
+    options = (*VAE, "--steps", 120, "--no-report", "--quiet")
     assert run_balance(csv, tmp_path / "whole", *options).exit_code == 0
     steps = []
     take_step = fitting._Fit.step
@@ -145,7 +149,7 @@ def test_an_interrupted_command_goes_on_and_ends_with_the_same_bits(csv, tmp_pat
 
 
 def test_no_checkpoint_of_any_candidate_stays_behind(csv, tmp_path):
-    options = ("--latent-dim", "auto", "--steps", 5, "--no-report", "--quiet")
+    options = (*VAE, "--latent-dim", "auto", "--steps", 5, "--no-report", "--quiet")
     assert run_balance(csv, tmp_path / "out", *options).exit_code == 0
     assert not list((tmp_path / "out").glob("fit*"))
 
@@ -190,7 +194,7 @@ class TestOtherKinds:
         result = run("balance", tmp_path / "embeddings.npz", *options)
         assert result.exit_code == 0, result.output
         assert len(pd.read_parquet(output / "weights.parquet")) == len(patients)
-        assert "feature" not in (output / "summary.txt").read_text()  # 120 numbers have no names
+        assert "feature 1" not in (output / "summary.txt").read_text()  # 120 numbers have no names
 
     def test_a_folder_tree_names_its_files(self, tmp_path, monkeypatch):
         monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
@@ -208,6 +212,69 @@ class TestOtherKinds:
         assert (output / "report.html").read_text().count("data:image/") > 0
 
 
+class TestGivenCovariates:
+    @pytest.fixture
+    def table(self, patients, tmp_path_factory):
+        """The scanner and the sex are text, and no features."""
+        sex = np.random.default_rng(1).choice(["f", "m"], size=len(patients))
+        path = tmp_path_factory.mktemp("given") / "patients.csv"
+        patients.assign(sex=sex).to_csv(path, index=False)
+        return path
+
+    def test_a_column_of_text_is_balanced_and_another_matched_exactly(self, table, tmp_path):
+        options = ("--features", "marker,fever", "--covariates", "scanner,sex", "--exact", "sex")
+        result = run_balance(table, tmp_path / "out", *options)
+        assert result.exit_code == 0, result.output
+        assert "Given covariate scanner predicts" in " ".join(result.output.split())
+        assert "scanner = old" in (tmp_path / "out" / "report.html").read_text()
+        frame = pd.read_csv(table)
+        matches = pd.read_parquet(tmp_path / "out" / "matches.parquet")
+        anchor, match = (frame["sex"].to_numpy()[matches[name]] for name in ("anchor", "match"))
+        assert (anchor == match).all()
+        weights = pd.read_parquet(tmp_path / "out" / "weights.parquet")["weight"]
+        share = weights.groupby([frame["ill"], frame["scanner"]]).sum().unstack()
+        share = share["new"] / share.sum(axis=1)
+        assert abs(share["yes"] - share["no"]) < 0.05  # it was 0.6
+
+    def test_covariates_alone_need_no_second_environment(self, table, tmp_path):
+        pd.read_csv(table).query("hospital == 'north'").to_csv(tmp_path / "t.csv", index=False)
+        options = ("--covariates", "scanner", "--balance-on", "given", "--method", "entropy")
+        result = run_balance(tmp_path / "t.csv", tmp_path / "out", *options, "--quiet")
+        assert result.exit_code == 0, result.output
+        assert not (tmp_path / "out" / "matches.parquet").exists()
+        summary = " ".join((tmp_path / "out" / "summary.txt").read_text().split())
+        assert "Trade-off: balancing costs about" in summary
+
+    def test_all_methods_stand_beside_each_other_on_the_page(self, table, tmp_path):
+        options = ("--features", "contrast,marker", "--method", "all", "--quiet")
+        result = run_balance(table, tmp_path / "out", *options)
+        assert result.exit_code == 0, result.output
+        page = (tmp_path / "out" / "report.html").read_text()
+        assert all(method in page for method in ("overlap", "entropy"))
+
+    def test_images_have_theirs_in_a_table_by_file_name(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+        tree = write_image_tree(tmp_path / "tree", ("art", "photo"), ("cat", "dog"), 40, size=16)
+        known = pd.DataFrame({"file": list(tree), "background": [f"b{v}" for v in tree.values()]})
+        known.sample(frac=1, random_state=0).to_csv(tmp_path / "known.csv", index=False)
+        options = ("--image-size", 16, "--covariate-table", tmp_path / "known.csv", *QUICK)
+        output = tmp_path / "out"
+        result = run("balance", tmp_path / "tree", "--output", output, *options)
+        assert result.exit_code == 0, result.output
+        said = " ".join(result.output.split())
+        assert "Given covariate background predicts" in said
+        assert "in nothing else" not in said
+        weights = pd.read_parquet(output / "weights.parquet")
+        background = weights["name"].map(tree)
+        share = weights["weight"].groupby([weights["label"], background]).sum().unstack()
+        share = share.div(share.sum(axis=1), axis=0)
+        assert (share.loc["cat"] - share.loc["dog"]).abs().max() < 0.1
+        known.iloc[1:].to_csv(tmp_path / "known.csv", index=False)
+        result = run("balance", tmp_path / "tree", "--output", tmp_path / "other", *options)
+        assert result.exit_code == 2
+        assert "has no row for art/cat/0000.jpg" in " ".join(result.stderr.split())
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("change", "options", "message"),
@@ -222,7 +289,7 @@ class TestMistakes:
             ({}, ("--set", "tolerance"), "name=value"),
             ({}, ("--set", "tolerance=few"), "tolerance is a number; got 'tolerance=few'"),
             ({}, ("--set", "prior=7"), "prior is a word: auto, gaussian"),
-            ({}, ("--set", "score=both"), "unknown score 'both'"),
+            ({}, ("--set", "reading=both"), "unknown reading 'both'"),
             ({}, ("--set", "hidden=wide"), "such as [64,64]; got 'hidden=wide'"),
             ({}, ("--set", "hidden=[64,0]"), "hidden must be widths of layers"),
             ({}, ("--set", "reuse_max=1.5"), "reuse_max is a whole number"),
@@ -231,6 +298,17 @@ class TestMistakes:
             ({}, ("--image-size", 8), "--image-size says nothing about"),
             ({"marker": "n/a"}, ("--features", "marker,fever"), "choose columns with --features"),
             ({}, ("--metric", "l3"), "Did you mean"),
+            ({}, ("--method", "al"), "Did you mean 'all'?"),
+            ({}, ("--balance-on", "al"), "Did you mean 'all'?"),
+            ({}, ("--balance-on", "given"), "needs covariates: give at least one"),
+            ({}, ("--covariates", "markr"), "Did you mean 'marker'?"),
+            ({}, ("--exact", "sex"), "must be one of the covariates"),
+            (
+                {"sex": "f"},
+                ("--covariates", "sex", "--exact", "sex", "--method", "overlap"),
+                "exact goes with method=\"match\"; got method='overlap'",
+            ),
+            ({}, ("--covariate-table", "t.csv"), "--covariate-table goes with images"),
             ({}, ("--latent-dim", "atuo"), "Did you mean 'auto'?"),
             ({}, ("--latent-dim", 0), "--latent-dim must be at least 1"),
             ({}, ("--n-matches", 5), "--n-matches must be between 1 and"),
@@ -263,7 +341,7 @@ class TestMistakes:
         assert result.exit_code == 0, result.output
 
     def test_what_was_only_begun_is_begun_anew_and_this_is_said(self, csv, tmp_path, monkeypatch):
-        options = ("--quiet", "--no-report")
+        options = (*VAE, "--quiet", "--no-report")
         take_step = fitting._Fit.step
         steps = []
 
@@ -290,7 +368,7 @@ class TestMistakes:
     @pytest.mark.parametrize("widths", ["8", "8,8", "(8,8)", "[8,8]"])
     def test_widths_are_understood_as_people_write_them(self, patients, tmp_path, widths):
         patients.head(200).to_csv(tmp_path / "t.csv", index=False)
-        options = ("--set", f"hidden={widths}", "--steps", 2, "--quiet", "--no-report")
+        options = (*VAE, "--set", f"hidden={widths}", "--steps", 2, "--quiet", "--no-report")
         result = run_balance(tmp_path / "t.csv", tmp_path / "out", *options)
         assert result.exit_code == 0, result.output
         loaded = CausalBalancer.load(tmp_path / "out" / "balancer.safetensors")
@@ -324,7 +402,7 @@ class TestMistakes:
         result = run_balance(csv, output, "--steps", 7)
         assert result.exit_code == 2
         said = " ".join(result.stderr.split())
-        assert "holds the result of other parameters (latent_dim, max_steps)" in said
+        assert "holds the result of other parameters (max_steps)" in said
         assert (output / "settings.json").read_text() == before
         (tmp_path / "thesis.txt").write_text("")
         result = run_balance(csv, tmp_path)

@@ -203,7 +203,9 @@ class RunSettings:
             )
 
     def _check_balancer(self) -> None:
-        CausalBalancer().set_params(**self.balancer)
+        known = list(CausalBalancer().get_params())
+        for name in self.balancer:
+            check_choice("parameter of CausalBalancer", name, known)
         declared = get_type_hints(CausalBalancer.__init__)
         for name, value in self.balancer.items():
             check_type(f"balancer.{name}", value, declared[name])

@@ -102,13 +102,16 @@ def balance(
     """
     from equipoise.algorithms import choose_device
     from equipoise.balance_job import balance_dataset, read_covariate_table
+    from equipoise.balancer_checks import METHODS
     from equipoise.benchmark import parse_value
+    from equipoise.checks import check_choice
     from equipoise.diagnosis import summarise_balance
 
     options = collect_options(
         path=path, label=label, environment=environment, features=features, image_size=image_size
     )
     chosen = _parse_parameters(choices or [])
+    check_choice("method", method, (*METHODS, "all"))
     with plain_notes(balance):
         dataset = open_data(data, data_dir, options, verbose=not quiet)
     parameters: dict[str, Any] = {

@@ -245,12 +245,13 @@ def _gather(
     """Make the tests of the verdict, as far as the data for them are there."""
     y, e = groups.labels, groups.environments
     nothing = varying is not None and not len(varying)
-    several = coordinates.shape[1] > 0 and not nothing
+    found = coordinates.shape[1] > 0 and not nothing
+    several = found or given
     left, same_link, bargain = None, np.nan, None
     if features is not None and several:
         rng = np.random.default_rng([seed, 0x1EF7])
         left = compare_interaction(features, y, e, weights, rng=rng)
-    if varying is not None and several:
+    if varying is not None and found:
         same_link = compare_links(coordinates, y, e, seed=seed)
     if x is not None and several:
         bargain = measure_bargain(x, y, e, log_scores, weights, seed=seed)

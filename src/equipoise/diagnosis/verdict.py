@@ -110,7 +110,8 @@ class Evidence:
 
     @property
     def nothing_found(self) -> bool:
-        return self.varying is not None and len(self.varying) == 0
+        """The test found no link that varies, and the user named none."""
+        return not self.given and self.varying is not None and len(self.varying) == 0
 
     @property
     def is_content(self) -> bool:
@@ -118,8 +119,9 @@ class Evidence:
         return self.tested and not self.nothing_found and self.same_link > LEVEL
 
     def predicted(self, when: str) -> float:
-        """Share of the label's entropy that z predicts within environments."""
-        rows = self.information[self.information["kind"] == "z"]
+        """Share of the label's entropy that is predicted within environments, by z or the score."""
+        kind = "score" if self.given else "z"
+        rows = self.information[self.information["kind"] == kind]
         rows = rows[rows["environment"] != POOLED]
         return share_told(rows, when, "examples" if when == "before" else "left")
 
@@ -188,7 +190,8 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
             "the link reverses, too uncertain with so few examples."
         )
     if not clear:
-        reason = "a link varies, but " if evidence.tested else ""
+        varies = evidence.tested and evidence.varying is not None and len(evidence.varying)
+        reason = "a link varies, but " if varies else ""
         return LEAVE, (
             f"Leave as it is: {reason}balancing saves next to nothing where the link reverses "
             f"({write_points(b.protection, b.protection_error)})."
@@ -248,9 +251,10 @@ def _tell_varying(evidence: Evidence) -> list[str]:
         return []
     chance = f"joint test, p = {write_p(varying.p_value)}"
     if not len(varying):
+        even = "in the given covariates" if evidence.given else "in nothing else"
         return [
             f"No link with the label was found to vary between environments ({chance}). Balanced "
-            "batches are then even in the labels of each environment, and in nothing else."
+            f"batches are then even in the labels of each environment, and {even}."
         ]
     names = evidence.sources
     what = list_names(names) if names else count_found(varying.named)
