@@ -28,7 +28,7 @@ from equipoise.theory.minimax import (
     tabulate_risks,
     tabulate_tilt,
 )
-from equipoise.theory.outcome import show_value
+from equipoise.theory.outcome import NOT_AS_PROMISED, show_value
 
 ROOT = Path(__file__).parents[2]
 PAGE = " ".join((ROOT / "docs" / "theory.md").read_text().replace("\n> ", " ").split())
@@ -56,10 +56,13 @@ def examine(name):
     return records, cases, tables, describe_risks(*tables)
 
 
-@pytest.mark.parametrize("name", ["identifiability", "balance", "minimax"])
-def test_the_page_says_what_was_measured(name):
+# In the Gaussian world of minimax, a network on balanced batches stays too far from Bayes.
+@pytest.mark.parametrize(
+    ("name", "as_promised"), [("identifiability", True), ("balance", True), ("minimax", False)]
+)
+def test_the_page_says_what_was_measured(name, as_promised):
     records, cases, tables, (holds, sentence) = examine(name)
-    assert holds
+    assert holds == as_promised == (not sentence.startswith(NOT_AS_PROMISED))
     assert sentence in PAGE
     assert [record["case"] for record in records] == [asdict(case) for case in cases]
     for table in tables:

@@ -190,13 +190,15 @@ def describe_risks(table: pd.DataFrame, beyond: pd.DataFrame) -> tuple[bool, str
         bayes, other = own.loc["Bayes, balanced"], own.loc["Bayes, best of the others"]
         erm, balanced = own.loc["network, ERM"], own.loc["network, balanced"]
         away = float(balanced["error"] - bayes["error"])
+        far = f", more than {100 * POINTS:.0f}" if away > POINTS else ""
         holds &= bool(bayes["cross-entropy"] < other["cross-entropy"])
         holds &= away <= POINTS < float(erm["error"] - bayes["error"])
         parts.append(
             f"{name} world: the balanced Bayes classifier has a worst-case cross-entropy of "
             f"{bayes['cross-entropy']:.3f} (the next best {other['cross-entropy']:.3f}) and an "
             f"error of {bayes['error']:.1%}. A network on balanced batches has "
-            f"{balanced['error']:.1%}, {100 * away:.1f} points from it; ERM has {erm['error']:.1%}"
+            f"{balanced['error']:.1%}, {100 * away:.1f} points from it{far}; ERM has "
+            f"{erm['error']:.1%}"
         )
     words = ". ".join(part[0].upper() + part[1:] for part in parts) + "."
     tilt = beyond.iloc[0]
