@@ -136,7 +136,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     >>> balancer.n_varying_
     1
     >>> balancer.batch_sampler(anchors_per_environment=16)
-    BalancedBatchSampler(2 environments × 16 anchors × (1 + 1 matches), 26 batches an epoch)
+    BalancedBatchSampler(2 environments × 16 anchors × (1 + 1 matches), 27 batches an epoch)
     """
 
     # With metadata routing on, pipelines and searches hand these on without being told to.
@@ -423,7 +423,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         *,
         covariates: Any = None,
     ) -> Floats:
-        """Weights [N] under which a held-out part is balanced; nothing of it enters the fit.
+        """Weights [N], mean 1, under which a held-out part is balanced; none of it enters the fit.
 
         The examples are scored by the fitted model and matched (or weighted) among themselves:
         a weighted accuracy then estimates accuracy where nothing is spurious.
@@ -438,7 +438,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
             weights = balanced_frequencies(self._match(scores, examples, exact, self._seed))
             if not weights.any():
                 warnings.warn(f"all weights are 0: {self._tell_unmatched()}", stacklevel=2)
-            return weights
+                return weights
+            return weights / weights.mean()
         z = self.score_.coordinates(examples)
         return self._balance(scores, z, table, examples, exact, self._seed)[1]
 

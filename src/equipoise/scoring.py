@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -36,6 +37,8 @@ from equipoise.latent.scores import READINGS
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+#: Images with larger values were probably not scaled.
+LARGEST_PIXEL = 20.0
 BALANCE_ON = ("varying", "all", "given")
 
 
@@ -231,6 +234,8 @@ def learn_score(
     given = () if covariates is None else tuple(map(str, covariates.columns))
     model = components = encoding = part = choice = None
     coordinates = np.zeros((len(examples), 0))
+    if balance_on != "given":
+        _warn_of_large_pixels(examples)
     if balance_on == "all":
         model, choice = _fit_latent(examples, options, checkpoint, verbose)
     elif balance_on == "varying":
@@ -348,6 +353,19 @@ def _choose_reading(
     readings = tuple(reading for _, reading in options)
     made = replace(found, reading=best.reading, readings=readings)
     return made, scores, z
+
+
+def _warn_of_large_pixels(examples: Examples) -> None:
+    if len(examples.input_shape) == 1:
+        return
+    rows = np.linspace(0, len(examples) - 1, min(256, len(examples))).astype(np.int64)
+    largest = float(examples.source.fetch(rows).abs().max())
+    if largest > LARGEST_PIXEL:
+        warnings.warn(
+            f"images have values up to {largest:g}, but the models expect about unit size: give "
+            "pixels as uint8, or scale them to 0…1",
+            stacklevel=4,
+        )
 
 
 def _read_flat(examples: Examples) -> Floats:

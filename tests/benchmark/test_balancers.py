@@ -66,13 +66,14 @@ def test_a_damaged_balancer_is_fitted_again(tmp_path, fits):
     assert len(fits) == 2
 
 
-def test_a_damaged_unfinished_fit_starts_over(tmp_path):
-    whole = obtain(tmp_path / "whole")
+def test_a_damaged_unfinished_fit_of_a_vae_starts_over(tmp_path):
+    vae = {"balance_on": "all", "max_steps": 20, "n_nearest": 5}
+    whole = obtain(tmp_path / "whole", balancer=vae)
     (name,) = (path.stem for path in (tmp_path / "whole").glob("*.safetensors"))
     (tmp_path / "cut").mkdir()
     (tmp_path / "cut" / f"{name}.unfinished").write_bytes(b"cut off")
     with pytest.warns(UserWarning, match="The fit starts over"):
-        again = obtain(tmp_path / "cut")
+        again = obtain(tmp_path / "cut", balancer=vae)
     assert np.array_equal(again.matches_.indices, whole.matches_.indices)
 
 

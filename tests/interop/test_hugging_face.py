@@ -5,7 +5,7 @@ import pytest
 from datasets import Dataset
 
 from equipoise import CausalBalancer
-from interop.test_sklearn import make_data, pytestmark  # noqa: F401
+from interop.test_sklearn import make_data
 
 
 def make_dataset():

@@ -11,7 +11,7 @@ import pytest
 import sklearn
 from imblearn.pipeline import Pipeline
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -22,10 +22,6 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise import CausalBalancer
 
 QUICK = {"random_state": 0}
-
-pytestmark = pytest.mark.skipif(
-    not issubclass(CausalBalancer, BaseEstimator), reason="CausalBalancer is no BaseEstimator yet"
-)
 
 
 def make_data(n=240, seed=0):

@@ -103,7 +103,7 @@ def test_two_latents_are_found_and_the_reason_is_given():
 def test_the_balancer_chooses_keeps_why_and_saves_it(tmp_path):
     x, y, e = make_two_latents(n=600)
     balancer = CausalBalancer(
-        latent_dim="auto", prior="auto", hidden=(16,), max_steps=40, n_nearest=2
+        "all", latent_dim="auto", prior="auto", hidden=(16,), max_steps=40, n_nearest=2
     ).fit(x, y, e)
     choice = balancer.latent_choice_
     assert balancer.latent_model_.settings.latent_dim == choice.latent_dim
@@ -115,14 +115,21 @@ def test_the_balancer_chooses_keeps_why_and_saves_it(tmp_path):
 
 def test_the_chosen_model_is_the_one_a_direct_fit_gives(tmp_path):
     x, y, e = make_two_latents(n=400)
-    settings = {"hidden": (16,), "max_steps": 30, "n_nearest": 1}
+    settings = {"balance_on": "all", "hidden": (16,), "max_steps": 30, "n_nearest": 1}
     chosen = CausalBalancer(latent_dim="auto", **settings).fit(
         x, y, e, checkpoint=tmp_path / "fit.safetensors"
     )
     n = chosen.latent_choice_.latent_dim
     direct = CausalBalancer(latent_dim=n, **settings).fit(x, y, e)
     np.testing.assert_array_equal(chosen.log_scores_, direct.log_scores_)
-    assert getattr(direct, "latent_choice_", None) is None
+    assert direct.latent_choice_ is None
+
+
+def test_nothing_is_chosen_where_columns_are_examined_themselves():
+    x, y, e = make_two_latents(n=400)
+    balancer = CausalBalancer(latent_dim="auto", prior="auto").fit(x, y, e)
+    assert balancer.latent_choice_ is None
+    assert balancer.latent_model_ is None
 
 
 def test_a_choice_survives_json():

@@ -105,8 +105,12 @@ class PixelComponents:
         """Components of x [N, d]; as many as there are, if fewer."""
         origin = x.mean(axis=0)
         count = min(n_components, *x.shape)
-        axes = randomized_svd(x - origin, count, n_iter=3, random_state=0)[2].T
-        return cls(origin, np.ascontiguousarray(axes))
+        _, sizes, axes = randomized_svd(x - origin, count, n_iter=3, random_state=0)
+        # Below this there are rounding errors only.
+        kept = sizes > 1e-5 * max(sizes[0], np.abs(origin).max() * np.sqrt(len(x)))
+        if not kept.any():
+            raise ValueError("all images are the same: there is nothing to balance on")
+        return cls(origin, np.ascontiguousarray(axes[kept].T))
 
     def project(self, x: NDArray) -> Floats:
         """Coordinates [N, k] of further images."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +26,6 @@ Ints = NDArray[np.int64]
 # The noise of p(x|z,y) for feature vectors, as a share of each feature's deviation. With 1, as
 # for the many pixels of an image, a handful of features is not worth a latent dimension.
 FEATURE_NOISE = 0.3
-LARGEST_PIXEL = 20.0
 SCHEDULES = ("constant", "cosine")
 
 
@@ -162,14 +160,6 @@ class _Fit:
             noise = self.settings.feature_noise
             constant = deviation <= 1e-12 * (1.0 + model.x_shift.abs())
             model.x_scale = torch.where(constant, 0.0, 1.0 / (noise * deviation))
-        else:
-            largest = float(self._fetch(self.validation[:256])[0].abs().max())
-            if largest > LARGEST_PIXEL:
-                warnings.warn(
-                    f"images have values up to {largest:g}, but the noise of the model has unit "
-                    "variance: give pixels as uint8, or scale them to 0…1",
-                    stacklevel=6,
-                )
 
     @property
     def done(self) -> bool:

@@ -108,7 +108,7 @@ class _Tests:
             if count == 1 or 2 * count <= self.q:
                 name = "strongest feature" if count == 1 else f"{count} strongest features"
                 self.statistics[name] = self._sum_strongest(count)
-        for width in widths:
+        for width in filter(None, widths):
             self.statistics[f"direction of {width}"] = self._largest_root(width)
             self.statistics[f"sum of {width}"] = self._sum_white(width)
         if curved is not None:
@@ -201,7 +201,7 @@ def compare_interaction(
 ) -> FlipTest:
     """Test jointly whether any link with the label varies: features, directions and curves."""
     cells = Cells.of(labels, environments, weights)
-    residual = cells.residual(features.values)
+    residual = _find_residual(features, cells)
     curved, pairs = make_curved(residual, features.continuous, cells)
     return _Tests(residual, cells, curved, sum(a != b for a, b in pairs)).run(rng, draws)
 
@@ -248,7 +248,7 @@ def find_varying(
     q = features.values.shape[1]
     if cells.freedom < 1:
         return _nothing(q, np.nan)
-    residual = cells.residual(features.values)
+    residual = _find_residual(features, cells)
     curved, pairs = make_curved(residual, features.continuous, cells)
     tests = _Tests(residual, cells, curved, sum(a != b for a, b in pairs))
     first = tests.run(rng)
@@ -389,11 +389,19 @@ def _root_excess(test: FlipTest) -> float:
     return max(test.observed[name] - test.expected[name] for name in names)
 
 
+def _find_residual(features: Features, cells: Cells) -> Floats:
+    """Residuals of the features, exactly 0 where labels and environments determine them."""
+    residual = cells.residual(features.values)
+    residual[:, residual.std(axis=0) < 1e-6] = 0.0
+    return residual
+
+
 def make_curved(
     residual: Floats, continuous: NDArray[np.bool_], cells: Cells
 ) -> tuple[Floats | None, list[tuple[int, int]]]:
     """Residuals of squares and products of residuals, as normal scores, and their pairs."""
-    own = np.flatnonzero(continuous)
+    # A column that labels and environments determine has no residual whose rank means anything.
+    own = np.flatnonzero(continuous & residual.any(axis=0))
     if not len(own):
         return None, []
     pairs = [(int(j), int(j)) for j in own]

@@ -1,0 +1,90 @@
+"""The test for links that vary finds what was planted, and little where nothing was."""
+
+import numpy as np
+import pytest
+
+from equipoise.latent import encode_columns, find_varying
+
+N = 3000
+
+
+def make_codes(seed=0, n=N):
+    """Labels, environments, and a covariate whose link with the label varies."""
+    rng = np.random.default_rng(seed)
+    y, e = rng.integers(2, size=n), rng.integers(2, size=n)
+    covariate = np.where(rng.random(n) < np.where(e == 0, 0.9, 0.6), y, 1 - y)
+    return rng, y, e, covariate
+
+
+def make_content(rng, y, p=6):
+    """Columns that show the label alike everywhere."""
+    return 0.7 * y[:, None] + rng.normal(size=(len(y), p))
+
+
+def find(x, y, e, seed=0):
+    """The part found, and the columns of X behind its features or pairs."""
+    encoding = encode_columns(x, y, e)
+    features = encoding.encode(x, e)
+    part = find_varying(features, y, e, rng=np.random.default_rng(seed))
+    used = set(np.flatnonzero(part.linear.any(axis=1))) | {j for pair in part.pairs for j in pair}
+    return part, {int(encoding.column[j]) for j in used}, part.coordinates(features.values)
+
+
+def test_a_planted_column_is_found_and_no_other():
+    rng, y, e, covariate = make_codes()
+    x = np.insert(make_content(rng, y), 3, covariate + 0.3 * rng.normal(size=N), axis=1)
+    part, columns, coordinates = find(x, y, e)
+    assert (part.named, columns) == (("feature",), {3})
+    assert abs(np.corrcoef(coordinates[:, 0], covariate)[0, 1]) > 0.7
+    assert part.p_value <= 0.01
+
+
+def test_where_nothing_was_planted_little_is_found():
+    found = 0
+    for seed in range(20):
+        rng, y, e, _ = make_codes(seed, n=600)
+        found += len(find(make_content(rng, y), y, e, seed)[0]) > 0
+    assert found <= 2
+
+
+def test_order_and_scale_of_columns_do_not_matter():
+    rng, y, e, covariate = make_codes()
+    x = np.insert(make_content(rng, y), 0, covariate + 0.3 * rng.normal(size=N), axis=1)
+    scales = 10.0 ** np.arange(-3, 4)
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(7)
+        part, columns, _ = find((x * scales + 5)[:, order], y, e)
+        assert len(part) == 1
+        assert {int(order[j]) for j in columns} == {0}
+
+
+def test_a_category_may_be_coded_or_one_hot():
+    rng, y, e, covariate = make_codes()
+    scanner = 2 * covariate + rng.integers(2, size=N)  # four of them
+    content = make_content(rng, y)
+    coded = find(np.c_[content, scanner], y, e)
+    one_hot = find(np.c_[content, np.eye(4)[scanner]], y, e)
+    assert coded[1] == {6}
+    assert one_hot[1] == {6, 7, 8, 9}
+    np.testing.assert_allclose(coded[2], one_hot[2])
+
+
+@pytest.mark.parametrize("kind", ["square", "product"])
+def test_a_covariate_in_a_square_or_product_is_found(kind):
+    rng, y, e, covariate = make_codes()
+    x = np.c_[make_content(rng, y, p=3), rng.normal(size=(N, 2))]
+    if kind == "square":
+        x[:, 3] *= np.where(covariate, 2.0, 0.5)
+    else:
+        x[:, 4] = np.abs(x[:, 4]) * np.sign(x[:, 3]) * np.where(covariate, 1, -1)
+    part, columns, _ = find(x, y, e)
+    assert part.named == (kind,)
+    assert columns == ({3} if kind == "square" else {3, 4})
+
+
+def test_columns_that_labels_and_environments_determine_do_not_vary():
+    _, y, e, _ = make_codes(n=400)
+    part, _, coordinates = find(np.stack([y, e], axis=1).astype(float), y, e)
+    assert len(part) == 0
+    assert part.p_value == 1.0
+    assert coordinates.shape == (400, 0)
