@@ -26,7 +26,7 @@ from equipoise.latent import (
     VaryingPart,
     choose_latent,
     encode_columns,
-    encode_latent,
+    encode_components,
     find_varying,
     label_free_z,
     log_scores,
@@ -245,7 +245,7 @@ def learn_score(
         else:
             components = PixelComponents.of(values)
             values = components.project(values)
-            encoding = encode_latent(values, frequencies.shape[0])
+            encoding = encode_components(values, frequencies.shape[0])
         features = encoding.encode(values, sites)
         rng = np.random.default_rng([seed, 0x7E57])
         part = find_varying(features, labels, sites, rng=rng, rotated=components is not None)

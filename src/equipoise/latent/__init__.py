@@ -6,7 +6,7 @@ from equipoise.latent.columns import (
     Features,
     PixelComponents,
     encode_columns,
-    encode_latent,
+    encode_components,
 )
 from equipoise.latent.fitting import FitHistory, FitSettings, fit_model
 from equipoise.latent.identifiability import (
@@ -47,7 +47,7 @@ __all__ = [
     "choose_latent_dim",
     "compare_interaction",
     "encode_columns",
-    "encode_latent",
+    "encode_components",
     "examine_identifiability",
     "examine_labels",
     "find_varying",

@@ -117,19 +117,20 @@ class PixelComponents:
         return np.asarray((x - self.origin) @ self.axes, dtype=np.float64)
 
 
-def encode_latent(z: Floats, n_environments: int) -> ColumnEncoding:
-    """Coordinates of a latent space as features: standardised, cut off far out, else as they are.
+def encode_components(z: Floats, n_environments: int) -> ColumnEncoding:
+    """Principal components as features on one common scale, cut off far out.
 
-    Only directions mean something there, and normal scores would bend them.
+    Only directions mean something there, and normal scores would bend them. Components keep
+    their variances, so that leading ones are told from the rest.
     """
     n = z.shape[1]
-    mean, scale = z.mean(axis=0), np.maximum(z.std(axis=0), 1e-12)
+    scale = max(float(z.std(axis=0).max()), 1e-12)
     heights = np.linspace(-_FAR, _FAR, _KNOTS) * np.ones((n, 1))
     return ColumnEncoding(
         np.arange(n),
         np.arange(n),
         np.full(n, np.nan),
-        mean[:, None] + scale[:, None] * heights,
+        z.mean(axis=0)[:, None] + scale * heights,
         heights,
         np.zeros((n_environments, n)),
         np.zeros(n),

@@ -23,7 +23,7 @@ from equipoise.latent.columns import Features
 LEVEL, NEXT_LEVEL = 0.01, 0.005
 DRAWS = 1999
 #: Directions are sought among so many leading components, and among all up to the last number.
-LEADING = (16, 32, 64, 256)
+LEADING = (8, 16, 32, 64, 256)
 #: Sums over the so many strongest features.
 STRONGEST = (1, 2, 4, 8, 16)
 #: Products of pairs are tried for at most so many continuous features.
