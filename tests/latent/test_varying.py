@@ -82,6 +82,15 @@ def test_a_covariate_in_a_square_or_product_is_found(kind):
     assert columns == ({3} if kind == "square" else {3, 4})
 
 
+def test_what_environments_add_to_columns_is_no_varying_link():
+    found = 0
+    for seed in range(10):
+        rng, y, e, _ = make_codes(seed, n=1000)
+        x = make_content(rng, y) + 3.0 * e[:, None] * rng.normal(size=6)
+        found += len(find(x, y, e, seed)[0]) > 0
+    assert found <= 1
+
+
 def test_columns_that_labels_and_environments_determine_do_not_vary():
     _, y, e, _ = make_codes(n=400)
     part, _, coordinates = find(np.stack([y, e], axis=1).astype(float), y, e)

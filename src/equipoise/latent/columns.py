@@ -208,7 +208,8 @@ def _choose_shift(values: Floats, counts: Ints, cells: Cells) -> Floats:
     """What each environment adds to a column, label apart; 0 where taking it out does not help.
 
     A constant added in an environment is no label × environment interaction, but it is one on
-    the scale of ranks. So the column is shifted if that makes the interaction smaller.
+    the scale of ranks, in spread too. So the column is shifted if that makes the interaction,
+    that of its square included, smaller.
     """
     none = np.zeros(cells.n_environments)
     if counts.max() > 0.02 * len(values) + 1:  # a value of its own, such as 0: no shift keeps it
@@ -222,8 +223,15 @@ def _choose_shift(values: Floats, counts: Ints, cells: Cells) -> Floats:
             *_score_normally(values - option[cells.environments]),
         )
         residual = cells.residual(scores[:, None])
-        strengths.append(float((cells.interaction(residual) ** 2).sum() / (residual**2).mean()))
+        squares = cells.residual(residual**2)
+        strengths.append(
+            _measure_interaction(residual, cells) + _measure_interaction(squares, cells)
+        )
     return shift if strengths[1] < strengths[0] else none
+
+
+def _measure_interaction(residual: Floats, cells: Cells) -> float:
+    return float((cells.interaction(residual) ** 2).sum() / ((residual**2).mean() + 1e-12))
 
 
 def _group_one_hot(x: Floats) -> Ints:
