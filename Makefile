@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## learn Z, match, train with random and with balanced batches
+demo: $(READY)  ## find what varies, match, train with random and with balanced batches
 	$(BIN)/equipoise demo $(ARGS)
 
 test: lint  ## lint, type check, all tests

@@ -25,7 +25,7 @@ site = np.repeat([0, 1], 1500)
 held_out = rng.random(len(y)) < 0.3
 X_new, y_new = make_site(0.5, 5000, rng)
 
-balancer = CausalBalancer(latent_dim=1, random_state=0)
+balancer = CausalBalancer(random_state=0)
 balancer.fit(X[~held_out], y[~held_out], site[~held_out])
 weights = balancer.balanced_weights(X[held_out], y[held_out], site[held_out])
 

@@ -92,10 +92,10 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     target : label, optional
         Weight the other labels to this label's distribution (methods "overlap", "entropy").
     prior, latent_dim, reading, hidden, feature_noise, max_steps, batch_size, lr
-        Of the VAE, which learns Z from images, or from anything with `balance_on="all"`:
-        the prior family or "auto"; the latent size or "auto" [default: the maximum of Theorem
-        3.3]; the reading of the score ("observed", "hypothesised" or "auto"); widths of
-        perceptrons; noise of features; steps, examples of each environment, learning rate.
+        Of the VAE, which learns Z with `balance_on="all"`: the prior family or "auto"; the
+        latent size or "auto" [default: the maximum of Theorem 3.3]; the reading of the score
+        ("observed", "hypothesised" or "auto"); widths of perceptrons; noise of features;
+        steps, examples of each environment, learning rate.
     n_jobs : int
         Threads for matching.
     device : str

@@ -1,4 +1,4 @@
-"""The main job: learn Z, match, and train the same network with random and balanced batches."""
+"""The main job: balance, and train the same network with random and balanced batches."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run_demo(
         f"test on {_names(environments, (environments.n_environments - 1,))}; "
         f"{len(data.train):,} examples to learn from, {len(data.held_out):,} held out"
     )
-    say("[bold]2[/bold]  learn the latent covariate Z, score it, match on the score")
+    say("[bold]2[/bold]  find what to balance, score it, match on the score")
     # Named by their settings, so that another dataset or length never meets these runs.
     folders = {
         name: output / "runs" / f"{dataset}-{name}-{settings[name].digest}" for name in SAMPLINGS
