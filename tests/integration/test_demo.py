@@ -42,7 +42,7 @@ def test_the_demo_shows_balancing_work_and_writes_what_it_promises(tmp_path):
     assert results["seconds"] > 0
     assert "out of domain" in output
     assert f"recommendation: {results['recommendation']}" in output
-    for name in ("batches.png", "tables.png", "counterfactuals.png"):
+    for name in ("batches.png", "tables.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     # Called again it finds everything done and says the same.
     run("--dataset", "ColoredMNIST", "--quick", "--steps", "120", "--output", str(tmp_path))
