@@ -80,7 +80,7 @@ def demo(
     data_dir: DataDir = None,
     device: Device = "cpu",
 ) -> None:
-    """Watch balancing work: find what varies, match, train with random and with balanced batches."""
+    """Watch balancing work: find what varies, match, train with random and balanced batches."""
     from equipoise.demo import run_demo
 
     run_demo(

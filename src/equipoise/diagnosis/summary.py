@@ -42,11 +42,13 @@ def _show_varying(d: BalanceDiagnostics) -> str:
     lines = [f"{'Does a link with the label vary?':<58}{'p-value':>18}"]
     joint = d.varying.drop_duplicates("hypothesis")
     lines += [
-        f"  {_cut(str(row.hypothesis), 54):<56}{write_p(row.joint_p_value):>18}"
+        f"  {_cut(str(row.hypothesis), 54):<56}{write_p(row.joint_p_value).removeprefix('= '):>18}"
         for row in joint.head(ROWS).itertuples()
     ]
     if d.left is not None:
-        lines.append(f"  {'under the balanced weights':<56}{write_p(d.left.p_value):>18}")
+        lines.append(
+            f"  {'under the balanced weights':<56}{write_p(d.left.p_value).removeprefix('= '):>18}"
+        )
     return "\n".join(lines)
 
 

@@ -249,7 +249,7 @@ def _tell_varying(evidence: Evidence) -> list[str]:
         return [f"Balanced on {what}: whether their link with the label varies was not tested."]
     if math.isnan(varying.p_value):
         return []
-    chance = f"joint test, p = {write_p(varying.p_value)}"
+    chance = f"joint test, p {write_p(varying.p_value)}"
     if not len(varying):
         even = "in the given covariates" if evidence.given else "in nothing else"
         return [
@@ -269,14 +269,14 @@ def _tell_left(evidence: Evidence) -> list[str]:
     if evidence.is_content:
         found.append(
             "Given what was found, each label is as likely in one environment as in another "
-            f"(p = {write_p(evidence.same_link)}): its values differ in frequency, not in meaning."
+            f"(p {write_p(evidence.same_link)}): its values differ in frequency, not in meaning."
         )
     if evidence.left is not None:
         p = write_p(evidence.left.p_value)
         if evidence.left.p_value > LEVEL:
-            text = f"no link is seen to vary any more (joint test of all features, p = {p})."
+            text = f"no link is seen to vary any more (joint test of all features, p {p})."
         else:
-            text = f"a link still varies (joint test of all features, p = {p})."
+            text = f"a link still varies (joint test of all features, p {p})."
         found.append(f"Under the balanced weights {text}")
     return found
 
@@ -377,7 +377,7 @@ def write_points(value: float, error: float) -> str:
 
 
 def write_p(p_value: float) -> str:
-    return f"{p_value:.3f}" if p_value >= 0.001 else "less than 0.001"
+    return f"= {p_value:.3f}" if p_value >= 0.001 else "< 0.001"
 
 
 def list_names(names: Sequence[str], at_most: int = 4) -> str:
