@@ -439,7 +439,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
             if not weights.any():
                 warnings.warn(f"all weights are 0: {self._tell_unmatched()}", stacklevel=2)
                 return weights
-            return weights / weights.mean()
+            return np.asarray(weights / weights.mean())
         z = self.score_.coordinates(examples)
         return self._balance(scores, z, table, examples, exact, self._seed)[1]
 
