@@ -257,7 +257,15 @@ class TestGivenCovariates:
         tree = write_image_tree(tmp_path / "tree", ("art", "photo"), ("cat", "dog"), 40, size=16)
         known = pd.DataFrame({"file": list(tree), "background": [f"b{v}" for v in tree.values()]})
         known.sample(frac=1, random_state=0).to_csv(tmp_path / "known.csv", index=False)
-        options = ("--image-size", 16, "--covariate-table", tmp_path / "known.csv", *QUICK)
+        options = (
+            "--balance-on",
+            "given",
+            "--image-size",
+            16,
+            "--covariate-table",
+            tmp_path / "known.csv",
+            *QUICK,
+        )
         output = tmp_path / "out"
         result = run("balance", tmp_path / "tree", "--output", output, *options)
         assert result.exit_code == 0, result.output

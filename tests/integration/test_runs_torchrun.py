@@ -21,7 +21,12 @@ def torchrun(task, folder):
     command += ["--nproc-per-node", "2", str(HERE / "ranks_script.py"), task, str(folder)]
     path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(HERE.parent)])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    for _ in range(3):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        # gloo's threads may abort a process that has finished its work on a busy machine.
+        if "terminate called without an active exception" not in done.stderr:
+            break
+    return done
 
 
 @pytest.fixture(scope="module")

@@ -257,12 +257,8 @@ def find_varying(
         return _nothing(q, first.p_value, steps)
     straight = [name for name in tests.statistics if name not in CURVED]
     bent = [name for name in tests.statistics if name in CURVED]
-    weak = first.p_values[first.best(straight)] > level
-    if (
-        curved is not None
-        and bent
-        and (weak or first.excess[first.best(bent)] > 1.5 * first.excess[first.best(straight)])
-    ):
+    # A covariate of two values has a varying square as well: curves count where lines do not.
+    if curved is not None and bent and first.p_values[first.best(straight)] > level:
         pair = _strongest_pair(cells, curved, pairs, first.best(bent))
         named = ("square" if pair[0] == pair[1] else "product",)
         return VaryingPart(np.zeros((q, 0)), (pair,), named, first.p_value, _tabulate(steps))
