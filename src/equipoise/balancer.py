@@ -4,61 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
-from equipoise.balance import (
-    BalancedBatchSampler,
-    Groups,
-    MatchSource,
-    WeightedBatchSampler,
-    balanced_frequencies,
-    entropy_weights,
-    find_matches,
-    overlap_weights,
-)
-from equipoise.balancer_checks import check_parameters, check_target, read_covariates
+from equipoise.balance import BalancedBatchSampler, WeightedBatchSampler, balanced_frequencies
+from equipoise.balancer_checks import check_parameters, check_target, read_covariates, read_further
 from equipoise.balancer_files import load_balancer, save_balancer
-from equipoise.data import Examples, flatten_examples
-from equipoise.diagnosis import BalanceDiagnostics, diagnose_balance, summarise_balance
-from equipoise.latent import Features, LatentChoice, LatentCovariateModel
+from equipoise.balancing import balance_examples, match_examples, resample, weigh_examples
+from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
+from equipoise.examining import Examined, diagnose_examined, examine_examples
+from equipoise.latent import LatentChoice, LatentCovariateModel
 from equipoise.latent.fitting import FEATURE_NOISE
-from equipoise.scoring import BalancingScore, Reading, join_covariates, learn_score
+from equipoise.scoring import Reading, learn_score
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-#: Scores that are equal are told apart by a draw of this size, so that every example of a label
-#: is as likely to be a match as another.
-TIE_BREAK = 1e-3
-
-
-@dataclass(frozen=True)
-class Examined:
-    """Examples to be diagnosed, with what the fit makes of them.
-
-    `source` is None where the examples are not at hand, as of a loaded balancer; `matches` is
-    None where the method weighs instead.
-    """
-
-    source: Any
-    labels: Ints
-    environments: Ints
-    z: Floats
-    log_scores: Floats
-    matches: MatchSource | None
-    weights: Floats
-    features: Features | None = None
-    covariates: pd.DataFrame | None = None
-    feature_names: tuple[str, ...] | None = None
 
 
 class CausalBalancer(BaseEstimator):  # type: ignore[misc]
@@ -200,12 +165,6 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     matches_: Any
-    weights_: Floats
-    log_scores_: Floats
-    z_: Floats
-    score_: BalancingScore
-    n_varying_: int
-    covariates_: pd.DataFrame | None
 
     # --- fitting -------------------------------------------------------------------------------
 
@@ -236,28 +195,20 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         checkpoint : path, optional
             An interrupted fit of a VAE goes on from there.
         """
-        seed, options = check_parameters(self)
-        examples, table = self._collect(
-            X, y, environments, covariates, label=label, environment=environment, features=features
-        )
+        options = check_parameters(self)
+        seed = options.settings.seed
+        columns: dict[str, Any] = {"label": label, "environment": environment, "features": features}
+        examples, table = read_covariates(self, X, y, environments, covariates, **columns)
         n_matches = check_target(self, examples.names.classes, table)
-        exact = _code_exact(table, self.exact)
 
         def weigh(scores: Floats) -> Floats | None:
-            matches = self._match(scores, examples, exact, seed)
+            matches = match_examples(self, scores, examples, table, seed)
             return balanced_frequencies(matches) if matches.matched.any() else None
 
         score, scores, z = learn_score(
-            examples,
-            table,
-            balance_on=self.balance_on,
-            options=options,
-            weigh=weigh,
-            seed=seed,
-            checkpoint=checkpoint,
-            verbose=self.verbose,
+            examples, table, options, weigh=weigh, checkpoint=checkpoint, verbose=self.verbose
         )
-        matches, weights = self._balance(scores, z, table, examples, exact, seed)
+        matches, weights = balance_examples(self, scores, z, examples, table, seed)
         # All at once: a fit that fails leaves an earlier one as it was.
         self.classes_, self.environments_ = examples.names.classes, examples.names.sites
         self.names_, self.n_matches_, self.score_ = examples.names, n_matches, score
@@ -279,61 +230,9 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` will say it
-            examples, table = self._collect(X, y, environments, how.pop("covariates", None), **how)
+            covariates = how.pop("covariates", None)
+            examples, table = read_covariates(self, X, y, environments, covariates, **how)
         check_target(self, examples.names.classes, table)
-
-    def _collect(
-        self, X: Any, y: Any, environments: Any, covariates: Any, **columns: Any
-    ) -> tuple[Examples, pd.DataFrame | None]:
-        return read_covariates(self, X, y, environments, covariates, **columns)
-
-    def _balance(
-        self,
-        scores: Floats,
-        z: Floats,
-        table: pd.DataFrame | None,
-        examples: Examples,
-        exact: Ints | None,
-        seed: int,
-    ) -> tuple[MatchSource | None, Floats]:
-        """Matches if that is the method, and a weight for each example, mean 1."""
-        if self.method == "match":
-            matches = self._match(scores, examples, exact, seed)
-            if not matches.matched.any():
-                raise ValueError(self._tell_unmatched())
-            weights = balanced_frequencies(matches)
-            return matches, weights / weights.mean()
-        codes = examples.labels, examples.environments
-        target = (
-            None
-            if self.target is None
-            else int(np.flatnonzero(examples.names.classes == self.target)[0])
-        )
-        if self.method == "entropy" and (table is not None or z.shape[1]):
-            given = () if table is None else tuple(table.columns)
-            joint = join_covariates(table, z, given)
-            return None, entropy_weights(joint, *codes, target=target).values
-        return None, overlap_weights(scores, *codes, target=target).values
-
-    def _match(
-        self, scores: Floats, examples: Examples, exact: Ints | None, seed: int
-    ) -> MatchSource:
-        noise = np.random.default_rng([seed, 0x71E5]).normal(size=scores.shape)
-        apart = scores + TIE_BREAK * noise
-        apart = apart - np.logaddexp.reduce(apart, axis=1)[:, None]
-        return find_matches(
-            apart,
-            examples.labels,
-            examples.environments,
-            metric=self.metric,
-            n_nearest=self.n_nearest,
-            caliper=self.caliper,
-            reuse_max=self.reuse_max,
-            common_support=self.common_support,
-            exact=exact,
-            tolerance=self.tolerance,
-            n_jobs=self.n_jobs,
-        )
 
     # --- using ---------------------------------------------------------------------------------
 
@@ -348,11 +247,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     ) -> BalancedBatchSampler | WeightedBatchSampler:
         """Algorithm 1 over the rows of X, for `DataLoader(dataset, batch_sampler=…)`."""
         self._check_fitted()
-        how: dict[str, Any] = {
-            "seed": self._seed if seed is None else seed,
-            "num_replicas": num_replicas,
-            "rank": rank,
-        }
+        seed = self._seed if seed is None else seed
+        how: dict[str, Any] = {"seed": seed, "num_replicas": num_replicas, "rank": rank}
         if self.matches_ is None:
             return WeightedBatchSampler(
                 self.weights_,
@@ -385,22 +281,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         them. `sample_indices_` names the rows, so `environments[sample_indices_]` goes along.
         """
         self.fit(X, y, environments, covariates=covariates, **columns)
-        generator = np.random.default_rng(self._seed)
-        if self.matches_ is None:
-            n = len(self.weights_)
-            rows = generator.choice(n, n, p=self.weights_ / self.weights_.sum())
-        else:
-            sampler = self.batch_sampler(anchors_per_environment=1)
-            anchors = np.flatnonzero(self.matches_.matched)
-            groups = sampler.draw_groups(anchors, generator).ravel()  # type: ignore[union-attr]
-            rows = groups[groups >= 0]
-        self.sample_indices_ = rows
-        labels: Any = self.classes_[self._labels[rows]]
-        if hasattr(y, "iloc"):
-            labels = y.iloc[rows]  # type: ignore[union-attr]
-        elif type(y).__module__.startswith("polars"):
-            labels = y[rows]  # type: ignore[index]
-        return _take_rows(X, rows, self._examples), labels
+        self.sample_indices_, resampled, labels = resample(self, X, y)
+        return resampled, labels
 
     def score_examples(
         self,
@@ -412,7 +294,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     ) -> Floats:
         """Log-scores [N, m] of further examples of the same environments, e.g. a held-out part."""
         self._check_fitted()
-        examples, table = self._collect_further(X, y, environments, covariates)
+        examples, table = read_further(self, X, y, environments, covariates)
         return self.score_.score(examples, table)
 
     def balanced_weights(
@@ -429,44 +311,12 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         a weighted accuracy then estimates accuracy where nothing is spurious.
         """
         self._check_fitted()
-        examples, table = self._collect_further(X, y, environments, covariates)
-        if not len(examples):
-            return np.zeros(0)
-        scores = self.score_.score(examples, table)
-        exact = _code_exact(table, self.exact)
-        if self.method == "match":
-            weights = balanced_frequencies(self._match(scores, examples, exact, self._seed))
-            if not weights.any():
-                warnings.warn(f"all weights are 0: {self._tell_unmatched()}", stacklevel=2)
-                return weights
-            return np.asarray(weights / weights.mean())
-        z = self.score_.coordinates(examples)
-        return self._balance(scores, z, table, examples, exact, self._seed)[1]
-
-    def _collect_further(
-        self, X: Any, y: Any, environments: Any, covariates: Any = None
-    ) -> tuple[Examples, pd.DataFrame | None]:
-        """Further examples in the terms of the fit: by names where there are any."""
-        examples, table = read_covariates(
-            self, X, y, environments, covariates, names=self.names_, given=self.score_.given
-        )
-        size = int(np.prod(examples.input_shape))
-        if len(examples) and size != self.n_features_in_:
-            raise ValueError(
-                f"X has {size} features, but CausalBalancer is expecting {self.n_features_in_} "
-                "features as input"
-            )
-        return examples, table
-
-    def _tell_unmatched(self) -> str:
-        return (
-            f"caliper={self.caliper!r} and common_support={self.common_support!r} leave no "
-            "example with a match: allow more, or give environments with several labels"
-        )
+        examples, table = read_further(self, X, y, environments, covariates)
+        return weigh_examples(self, examples, table, self._seed)
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "score_"):
-            raise NotFittedError("this CausalBalancer has not been fitted: call fit first")
+        told = "this CausalBalancer has not been fitted: call fit first"
+        check_is_fitted(self, "score_", msg=told)
 
     @property
     def latent_model_(self) -> LatentCovariateModel | None:
@@ -502,31 +352,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         `with_price` trains small classifiers to measure what balancing costs and saves.
         """
         examined = self.examine(X, y, environments, covariates=covariates)
-        if known is None and getattr(examined.source, "covariate", None) is not None:
-            known = {examined.source.covariate_name: examined.source.covariate}
-        groups = Groups(
-            examined.labels,
-            examined.environments,
-            self.names_.labels or tuple(map(str, self.classes_)),
-            self.names_.environments or tuple(map(str, self.environments_)),
-        )
-        x, columns = _read_table(examined)
-        return diagnose_balance(
-            examined.z,
-            examined.log_scores,
-            examined.matches,
-            groups,
-            weights=examined.weights,
-            n_matches=self.n_matches_,
-            varying=self.score_.part,
-            coordinates=examined.z if self.score_.part is not None else None,
-            features=examined.features,
-            columns=columns,
-            given=None if examined.covariates is None else dict(examined.covariates.items()),
-            known=known,
-            x=x if with_price else None,
-            seed=self._seed,
-        )
+        return diagnose_examined(self, examined, known, with_price)
 
     def balance_table(self, *data: Any, **how: Any) -> pd.DataFrame:
         """Standardised mean differences, variance ratios and KS, before and after, of all pairs.
@@ -554,50 +380,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         What it gives may stand for X in `diagnose` and `write_report`: nothing is computed twice.
         """
         self._check_fitted()
-        if isinstance(X, Examined):
-            return X
-        examples, table = getattr(self, "_examples", None), self.covariates_
-        if X is not None:
-            examples, table = self._collect_further(X, y, environments, covariates)
-        if examples is None:
-            codes = self._labels, self._environments
-            return Examined(
-                None,
-                *codes,
-                self.z_,
-                self.log_scores_,
-                self.matches_,
-                self.weights_,
-                covariates=table,
-                feature_names=self.names_.features,
-            )
-        features = self.score_.encode(examples)
-        z = self.score_.coordinates(examples, features)
-        scores, matches, weights = self.log_scores_, self.matches_, self.weights_
-        if X is not None and not self._are_fitted(examples, z):
-            scores = self.score_.score(examples, table)
-            exact = _code_exact(table, self.exact)
-            matches, weights = self._balance(scores, z, table, examples, exact, self._seed)
-        return Examined(
-            examples.source,
-            examples.labels,
-            examples.environments,
-            z,
-            scores,
-            matches,
-            weights,
-            features,
-            table,
-            examples.feature_names,
-        )
-
-    def _are_fitted(self, examples: Examples, z: Floats) -> bool:
-        """Whether these are the fitted examples once more, but for the last digits of z."""
-        return (
-            np.array_equal(examples.labels, self._labels)
-            and np.array_equal(examples.environments, self._environments)
-            and np.allclose(z, self.z_, rtol=1e-4, atol=1e-4)
-        )
+        return examine_examples(self, X, y, environments, covariates)
 
     # --- keeping -------------------------------------------------------------------------------
 
@@ -610,36 +393,3 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     def load(cls, path: str | Path) -> CausalBalancer:
         """Read what `save` wrote."""
         return load_balancer(cls(), path)
-
-
-def _code_exact(table: pd.DataFrame | None, exact: Sequence[str]) -> Ints | None:
-    """One code for each combination of the covariates that must agree."""
-    if not len(exact) or table is None:
-        return None
-    codes = table[list(exact)].astype(str).agg("\x1f".join, axis=1)
-    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
-
-
-def _take_rows(X: Any, rows: Ints, examples: Examples) -> Any:
-    if isinstance(X, torch.Tensor):
-        return X[torch.from_numpy(rows)]
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if type(X).__module__.startswith("polars") or hasattr(X, "tocsr"):
-        return X[rows]
-    if isinstance(X, np.ndarray | list | tuple):
-        return np.asarray(X)[rows]
-    return examples.source.fetch(rows)
-
-
-def _read_table(examined: Examined, at_most: int = 100) -> tuple[Floats | None, dict[str, Floats]]:
-    """Flat examples for small classifiers, and the columns of a table by name."""
-    if examined.source is None or not len(examined.labels):
-        return None, {}
-    rows = np.arange(len(examined.labels))
-    x = flatten_examples(examined.source, rows).double().numpy()
-    first = examined.source.fetch(np.zeros(1, dtype=np.int64))
-    if first.ndim != 2 or first.shape[1] > at_most:
-        return x, {}
-    names = examined.feature_names or tuple(f"feature {i + 1}" for i in range(x.shape[1]))
-    return x, {name: x[:, i] for i, name in enumerate(names)}

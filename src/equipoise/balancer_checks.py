@@ -30,7 +30,7 @@ from equipoise.data import DataNames, Examples, check_for_balancing, collect_exa
 from equipoise.latent import FitSettings, get_prior
 from equipoise.latent.choice import AUTO
 from equipoise.latent.scores import READINGS
-from equipoise.scoring import BALANCE_ON, LatentOptions
+from equipoise.scoring import BALANCE_ON, ScoreOptions
 
 if TYPE_CHECKING:
     from equipoise.balancer import CausalBalancer
@@ -40,8 +40,8 @@ METHODS = ("match", "overlap", "entropy")
 MOST_LATENT, MOST_NEAREST, MOST_WIDTH = 4096, 10_000, 65_536
 
 
-def check_parameters(balancer: CausalBalancer) -> tuple[int, LatentOptions]:
-    """All that can be told without data: the seed in use and the options of the VAE."""
+def check_parameters(balancer: CausalBalancer) -> ScoreOptions:
+    """All that can be told without data, and how the score is learned, with the seed in use."""
     check_choice("balance_on", balancer.balance_on, BALANCE_ON)
     check_choice("method", balancer.method, METHODS)
     get_metric(balancer.metric)
@@ -76,7 +76,8 @@ def check_parameters(balancer: CausalBalancer) -> tuple[int, LatentOptions]:
         seed=seed,
         feature_noise=check_number("feature_noise", balancer.feature_noise, above=0.0),
     )
-    return seed, LatentOptions(
+    return ScoreOptions(
+        balancer.balance_on,
         balancer.latent_dim,
         balancer.prior,
         balancer.reading,
@@ -148,7 +149,7 @@ def read_covariates(
             warnings.warn(
                 "there is one environment only, so no link can be seen to vary: batches are "
                 "balanced in labels and nothing else. Give environments, or covariates",
-                stacklevel=4,
+                stacklevel=3,
             )
         elif balancer.balance_on == "all":
             check_for_balancing(examples)
@@ -158,6 +159,28 @@ def read_covariates(
     if len(table) != len(examples):
         raise ValueError(
             f"covariates have {len(table)} rows, but there are {len(examples)} examples"
+        )
+    return examples, table
+
+
+def read_further(
+    balancer: CausalBalancer, X: Any, y: Any, environments: Any, covariates: Any
+) -> tuple[Examples, pd.DataFrame | None]:
+    """Further examples in the terms of the fit: by names where there are any."""
+    examples, table = read_covariates(
+        balancer,
+        X,
+        y,
+        environments,
+        covariates,
+        names=balancer.names_,
+        given=balancer.score_.given,
+    )
+    size = int(np.prod(examples.input_shape))
+    if len(examples) and size != balancer.n_features_in_:
+        raise ValueError(
+            f"X has {size} features, but CausalBalancer is expecting {balancer.n_features_in_} "
+            "features as input"
         )
     return examples, table
 

@@ -52,9 +52,10 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class LatentOptions:
-    """How the VAE is fitted, where one is."""
+class ScoreOptions:
+    """What to balance on, and how the VAE is fitted, where one is; the seed is of `settings`."""
 
+    balance_on: str
     latent_dim: int | str | None
     prior: str
     reading: str
@@ -215,11 +216,9 @@ class BalancingScore:
 def learn_score(
     examples: Examples,
     covariates: pd.DataFrame | None,
+    options: ScoreOptions,
     *,
-    balance_on: str,
-    options: LatentOptions,
     weigh: Callable[[Floats], Floats | None],
-    seed: int,
     checkpoint: str | Path | None = None,
     verbose: bool = False,
 ) -> tuple[BalancingScore, Floats, Floats]:
@@ -229,6 +228,7 @@ def learn_score(
     the weights that log-scores lead to, or None where nothing can be matched: by them the
     paper's two readings of the score are compared.
     """
+    balance_on, seed = options.balance_on, options.settings.seed
     labels, sites = examples.labels, examples.environments
     frequencies = _log_frequencies(examples)
     given = () if covariates is None else tuple(map(str, covariates.columns))
@@ -298,7 +298,7 @@ def join_covariates(
 
 
 def _fit_latent(
-    examples: Examples, options: LatentOptions, checkpoint: str | Path | None, verbose: bool
+    examples: Examples, options: ScoreOptions, checkpoint: str | Path | None, verbose: bool
 ) -> tuple[LatentCovariateModel, LatentChoice | None]:
     codes = examples.labels, examples.environments
     how: dict[str, Any] = {

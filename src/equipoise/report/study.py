@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.balance import Matches
-from equipoise.balancer import CausalBalancer, Examined
+from equipoise.balancer import CausalBalancer
 from equipoise.data import Source
 from equipoise.diagnosis import BalanceDiagnostics
+from equipoise.examining import Examined
 from equipoise.latent import LatentCovariateModel
 
 Ints = NDArray[np.int64]

@@ -1,0 +1,154 @@
+"""The balancing half of a balancer: scores -> matches or weights, and rows taken by them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from equipoise.balance import (
+    MatchSource,
+    balanced_frequencies,
+    entropy_weights,
+    find_matches,
+    overlap_weights,
+)
+from equipoise.data import Examples
+from equipoise.scoring import join_covariates
+
+if TYPE_CHECKING:
+    from equipoise.balancer import CausalBalancer
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: Equal scores are told apart by a draw of this size, so that every example of a label is as
+#: likely to be a match as another.
+TIE_BREAK = 1e-3
+
+
+def match_examples(
+    balancer: CausalBalancer,
+    scores: Floats,
+    examples: Examples,
+    covariates: pd.DataFrame | None,
+    seed: int,
+) -> MatchSource:
+    """Match examples by their log-scores with the balancer's parameters."""
+    noise = np.random.default_rng([seed, 0x71E5]).normal(size=scores.shape)
+    apart = scores + TIE_BREAK * noise
+    apart = apart - np.logaddexp.reduce(apart, axis=1)[:, None]
+    return find_matches(
+        apart,
+        examples.labels,
+        examples.environments,
+        metric=balancer.metric,
+        n_nearest=balancer.n_nearest,
+        caliper=balancer.caliper,
+        reuse_max=balancer.reuse_max,
+        common_support=balancer.common_support,
+        exact=_code_exact(covariates, balancer.exact),
+        tolerance=balancer.tolerance,
+        n_jobs=balancer.n_jobs,
+    )
+
+
+def balance_examples(
+    balancer: CausalBalancer,
+    scores: Floats,
+    z: Floats,
+    examples: Examples,
+    covariates: pd.DataFrame | None,
+    seed: int,
+) -> tuple[MatchSource | None, Floats]:
+    """Matches if that is the method, and a weight for each example, mean 1."""
+    if balancer.method == "match":
+        matches = match_examples(balancer, scores, examples, covariates, seed)
+        if not matches.matched.any():
+            raise ValueError(_tell_unmatched(balancer))
+        weights = balanced_frequencies(matches)
+        return matches, weights / weights.mean()
+    codes = examples.labels, examples.environments
+    target = None
+    if balancer.target is not None:
+        target = int(np.flatnonzero(examples.names.classes == balancer.target)[0])
+    if balancer.method == "entropy" and (covariates is not None or z.shape[1]):
+        given = () if covariates is None else tuple(covariates.columns)
+        joint = join_covariates(covariates, z, given)
+        return None, entropy_weights(joint, *codes, target=target).values
+    return None, overlap_weights(scores, *codes, target=target).values
+
+
+def weigh_examples(
+    balancer: CausalBalancer, examples: Examples, covariates: pd.DataFrame | None, seed: int
+) -> Floats:
+    """Weights of further examples, mean 1; all 0, with a warning, where none has a match."""
+    if not len(examples):
+        return np.zeros(0)
+    scores = balancer.score_.score(examples, covariates)
+    if balancer.method != "match":
+        z = balancer.score_.coordinates(examples)
+        return balance_examples(balancer, scores, z, examples, covariates, seed)[1]
+    matches = match_examples(balancer, scores, examples, covariates, seed)
+    weights = balanced_frequencies(matches)
+    if not weights.any():
+        warnings.warn(f"all weights are 0: {_tell_unmatched(balancer)}", stacklevel=3)
+        return weights
+    return np.asarray(weights / weights.mean())
+
+
+def resample(balancer: CausalBalancer, X: Any, y: Any) -> tuple[Ints, Any, Any]:
+    """Rows of the fitted X and y by matches or weights, with the rows' numbers before them."""
+    rows = _draw_rows(balancer)
+    labels = balancer.classes_[balancer._labels[rows]]
+    if _is_frame(y):
+        labels = _take_rows(y, rows)
+    if _is_frame(X) or isinstance(X, np.ndarray | list | tuple | torch.Tensor) or issparse(X):
+        return rows, _take_rows(X, rows), labels
+    return rows, balancer._examples.source.fetch(rows), labels
+
+
+def _draw_rows(balancer: CausalBalancer) -> Ints:
+    """Every anchor followed by its matches; with weights, as many rows as there are examples."""
+    generator = np.random.default_rng(balancer._seed)
+    if balancer.matches_ is None:
+        n = len(balancer.weights_)
+        return generator.choice(n, n, p=balancer.weights_ / balancer.weights_.sum())
+    sampler = balancer.batch_sampler(anchors_per_environment=1)
+    anchors = np.flatnonzero(balancer.matches_.matched)
+    groups = sampler.draw_groups(anchors, generator).ravel()  # type: ignore[union-attr]
+    return groups[groups >= 0]
+
+
+def _is_frame(X: Any) -> bool:
+    """Whether X is a table or column of pandas or polars."""
+    return hasattr(X, "iloc") or type(X).__module__.startswith("polars")
+
+
+def _take_rows(X: Any, rows: Ints) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if isinstance(X, torch.Tensor):
+        return X[torch.from_numpy(rows)]
+    return np.asarray(X)[rows] if isinstance(X, list | tuple) else X[rows]
+
+
+def _code_exact(covariates: pd.DataFrame | None, exact: Sequence[str]) -> Ints | None:
+    """One code for each combination of the covariates that must agree."""
+    if not len(exact) or covariates is None:
+        return None
+    codes = covariates[list(exact)].astype(str).agg("\x1f".join, axis=1)
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+
+
+def _tell_unmatched(balancer: CausalBalancer) -> str:
+    return (
+        f"caliper={balancer.caliper!r} and common_support={balancer.common_support!r} leave no "
+        "example with a match: allow more, or give environments with several labels"
+    )
