@@ -39,7 +39,11 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> float:
-    return float(np.mean([-np.log(p[y]) for p, y in zip(softmax(logits), labels, strict=True)]))
+    return float(np.mean(each_loss(logits, labels)))
+
+
+def each_loss(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return -np.log(softmax(logits)[np.arange(len(labels)), labels])
 
 
 def batch_norm(x: np.ndarray, weights: Weights, prefix: str) -> np.ndarray:

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import affine_grid, grid_sample
 
-from equipoise.algorithms import AUGMENTATIONS, get_augmentation
+from equipoise.algorithms import get_augmentation
 from equipoise.algorithms.augmentation import (
+    AUGMENTATIONS,
     crop_and_flip,
     gray_out,
     jitter_colours,

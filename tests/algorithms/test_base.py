@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from equipoise.algorithms import ERM, IRM, Ranks, TrainingState
+from equipoise.algorithms import ERM, Ranks, TrainingState
+from equipoise.algorithms.risks import IRM
 
 from .tiny import TinyNet, make, tiny_batches, tiny_net, tiny_net_with_dropout
 

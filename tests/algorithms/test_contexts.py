@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.algorithms import ARM
+from equipoise.algorithms.contexts import ARM
 
 from . import reference as ref
 from .tiny import make_double, tiny_batches, tiny_net

@@ -142,7 +142,7 @@ def test_table2_without_any_data_is_an_error(request_of, tmp_path):
 
 
 def test_a_failed_run_is_told_and_the_others_are_in_the_table(request_of, monkeypatch):
-    from equipoise.algorithms import CORAL
+    from equipoise.algorithms.feature_matching import CORAL
 
     def fail(self, batches):
         raise RuntimeError("no luck")

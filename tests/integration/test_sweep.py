@@ -151,7 +151,7 @@ def test_a_failed_run_keeps_its_error_and_a_later_success_removes_it(tmp_path, m
             seeds=1,
         )
     )
-    from equipoise.algorithms import CORAL
+    from equipoise.algorithms.feature_matching import CORAL
 
     with monkeypatch.context() as broken:
         broken.setattr(CORAL, "objective", lambda self, batches: 1 / 0)

@@ -1,5 +1,6 @@
 """The base of every algorithm: a batch per environment -> one training step."""
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -12,13 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.devices import Ranks
-from equipoise.algorithms.hyperparameters import (
-    Hyperparameter,
-    choice,
-    choose_values,
-    draw_values,
-    log_uniform,
-)
+from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform
 from equipoise.algorithms.networks import (
     count_features,
     has_live_batch_norm,
@@ -33,6 +28,7 @@ from equipoise.algorithms.training_state import (
     optimizer_tensors,
     take,
 )
+from equipoise.checks import check_choice
 
 Batch = tuple[Tensor, Tensor]
 """Examples [N, …] and labels [N] of one environment."""
@@ -145,13 +141,19 @@ class Algorithm(nn.Module):
         **hyperparameters: Any,
     ) -> None:
         super().__init__()
-        self._check_counts(n_labels, n_environments)
+        if n_labels < 2:
+            raise ValueError(f"n_labels must be 2 or more, got {n_labels}")
+        if n_environments < self.min_environments:
+            raise ValueError(
+                f"{type(self).__name__} compares environments and needs at least "
+                f"{self.min_environments} to train on, got {n_environments}; add an environment "
+                "or take another algorithm, for example ERM"
+            )
         self.input_shape = tuple(int(side) for side in input_shape)
         self.n_labels = n_labels
         self.n_environments = n_environments
         if large_images is None:
             large_images = is_large_image(self.input_shape)
-        self.large_images = large_images
         self.settings = self.choose_hyperparameters(large_images=large_images, **hyperparameters)
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
@@ -217,7 +219,10 @@ class Algorithm(nn.Module):
         # Layers such as dropout draw from torch's global generator: seed it for this step only,
         # on each rank with another seed, so that their examples get other masks.
         step_seed = int(torch.randint(2**62, (), generator=self.generator))
-        with seeded(step_seed + self.ranks.rank, device), self._autocast(device):
+        precision = torch.autocast(
+            device.type, dtype=self.autocast_dtype, enabled=self.autocast_dtype is not None
+        )
+        with seeded(step_seed + self.ranks.rank, device), precision:
             report = self._update(batches)
         if self.ranks.world_size > 1:
             self.ranks.average([b for b in self.buffers() if b.is_floating_point()])
@@ -251,11 +256,8 @@ class Algorithm(nn.Module):
         for name, optimizer in self.optimizers.items():
             tensors |= optimizer_tensors(optimizer, f"optimizer.{name}.")
         tensors["generator"] = self.generator.get_state()
-        values = {
-            "algorithm": type(self).__name__,
-            "steps": self.steps,
-            "lr_factor": self._lr_factor,
-        }
+        name = type(self).__name__
+        values = {"algorithm": name, "steps": self.steps, "lr_factor": self._lr_factor}
         return TrainingState(tensors, values)
 
     def load_training_state(self, state: TrainingState) -> None:
@@ -283,6 +285,11 @@ class Algorithm(nn.Module):
             features = self.featurizer(torch.cat([x for x, _ in batches])).split(sizes)
         gather = self.ranks.gather
         return [gather(f) for f in features], [gather(y) for _, y in batches]
+
+    def encode_together(self, batches: list[Batch]) -> tuple[Tensor, Tensor]:
+        """Features [N, d] and labels [N] of all environments, one after the other."""
+        features, labels = self.encode(batches)
+        return torch.cat(features), torch.cat(labels)
 
     def losses(self, features: list[Tensor], labels: list[Tensor]) -> Tensor:
         """The cross-entropy ℓ_e of each environment of this step."""
@@ -332,9 +339,14 @@ class Algorithm(nn.Module):
             fused=True,
         )
 
-    def restart_optimizer(self, name: str = "main") -> None:
-        """Forget the moments, as before a jump in the size of the gradients."""
-        self.optimizers[name].state.clear()
+    def anneal(self, weight: str, n_steps: str, *, before: float) -> float:
+        """The weight of a penalty: ``before`` for the first steps, then the hyperparameter.
+
+        The optimiser forgets its moments at the jump, since gradients change in size.
+        """
+        if self.steps == self.settings[n_steps]:
+            self.optimizers["main"].state.clear()
+        return float(self.settings[weight]) if self.steps >= self.settings[n_steps] else before
 
     def copy_network(self) -> nn.Sequential:
         """A second network: a copy of the featuriser and a classifier of its own."""
@@ -350,12 +362,20 @@ class Algorithm(nn.Module):
     @classmethod
     def choose_hyperparameters(cls, *, large_images: bool = False, **chosen: Any) -> dict[str, Any]:
         """The defaults, with the ``chosen`` ones in their place."""
-        return choose_values(cls.__name__, cls.hyperparameters, chosen, large_images=large_images)
+        space = cls.hyperparameters
+        for name, value in chosen.items():
+            check_choice(f"hyperparameter of {cls.__name__}", name, sorted(space))
+            space[name].check(f"{name} of {cls.__name__}", value)
+        return {name: h.default(large_images=large_images) for name, h in space.items()} | chosen
 
     @classmethod
     def draw_hyperparameters(cls, seed: int, *, large_images: bool = False) -> dict[str, Any]:
         """One draw of a random search; each value depends on the seed and its own name only."""
-        return draw_values(cls.hyperparameters, seed, large_images=large_images)
+        drawn = {}
+        for name, hyperparameter in cls.hyperparameters.items():
+            rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+            drawn[name] = hyperparameter.sample(rng, large_images=large_images)
+        return drawn
 
     # ---------------------------------------------------------------------------------- private
 
@@ -409,21 +429,6 @@ class Algorithm(nn.Module):
         if not there:
             raise ValueError("update needs the examples of at least one environment, got none")
         return [places[i] for i in there], [batches[i] for i in there]
-
-    def _autocast(self, device: torch.device) -> torch.autocast:
-        enabled = self.autocast_dtype is not None
-        return torch.autocast(device.type, dtype=self.autocast_dtype, enabled=enabled)
-
-    @classmethod
-    def _check_counts(cls, n_labels: int, n_environments: int) -> None:
-        if n_labels < 2:
-            raise ValueError(f"n_labels must be 2 or more, got {n_labels}")
-        if n_environments < cls.min_environments:
-            raise ValueError(
-                f"{cls.__name__} compares environments and needs at least {cls.min_environments} "
-                f"to train on, got {n_environments}; add an environment or take another "
-                "algorithm, for example ERM"
-            )
 
 
 @contextmanager

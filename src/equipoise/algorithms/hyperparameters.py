@@ -1,17 +1,16 @@
 """A hyperparameter: its defaults for small and large images, and what a search draws."""
 
 import math
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
+from operator import ge, gt, le, lt
 from typing import Any
 
 import numpy as np
 
-from equipoise.checks import check_choice
-
 Draw = Callable[[np.random.Generator], Any]
+BOUNDS = {"at_least": ge, "above": gt, "at_most": le, "below": lt}
 
 
 @dataclass(frozen=True)
@@ -39,43 +38,24 @@ class Hyperparameter:
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ValueError that says which values ``name`` may have, unless this is one."""
-        expected = self._describe()
-        if expected and not self._allows(value):
-            raise ValueError(f"{name} must be {expected}, got {value!r}")
-
-    def _allows(self, value: Any) -> bool:
+        bounds = {word: getattr(self, word) for word in BOUNDS if getattr(self, word) is not None}
         if isinstance(self.small, str | bool):
-            return isinstance(value, type(self.small))
-        kind = Integral if self.integer else Real
-        if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
-            return False
-        number = float(value)
-        return (
-            math.isfinite(number)
-            and (self.at_least is None or number >= self.at_least)
-            and (self.above is None or number > self.above)
-            and (self.at_most is None or number <= self.at_most)
-            and (self.below is None or number < self.below)
-        )
-
-    def _describe(self) -> str:
-        """In words; empty where any value will do."""
-        if isinstance(self.small, bool):
-            return "true or false"
-        if isinstance(self.small, str):
-            return "a text"
-        if not isinstance(self.small, Real):
-            return ""
-        bounds = {
-            "at least": self.at_least,
-            "above": self.above,
-            "at most": self.at_most,
-            "below": self.below,
-        }
-        told = [f"{word} {bound}" for word, bound in bounds.items() if bound is not None]
-        return " ".join(
-            ["a whole number" if self.integer else "a number", " and ".join(told)]
-        ).strip()
+            expected = "a text" if isinstance(self.small, str) else "true or false"
+            allowed = isinstance(value, type(self.small))
+        elif isinstance(self.small, Real):
+            told = [f"{word.replace('_', ' ')} {bound}" for word, bound in bounds.items()]
+            kind = "a whole number" if self.integer else "a number"
+            expected = f"{kind} {' and '.join(told)}".strip()
+            allowed = (
+                isinstance(value, Integral if self.integer else Real)
+                and not isinstance(value, bool | np.bool_)
+                and math.isfinite(value)
+                and all(BOUNDS[word](float(value), bound) for word, bound in bounds.items())
+            )
+        else:  # any value will do
+            return
+        if not allowed:
+            raise ValueError(f"{name} must be {expected}, got {value!r}")
 
     def default(self, *, large_images: bool = False) -> Any:
         """The value used where nobody chose one."""
@@ -110,29 +90,3 @@ def log_uniform(low: float, high: float, *, base: float = 10.0, integer: bool = 
 def choice(*values: Any) -> Draw:
     """One of ``values``, each as likely."""
     return lambda rng: values[int(rng.integers(len(values)))]
-
-
-def choose_values(
-    owner: str,
-    space: Mapping[str, Hyperparameter],
-    chosen: Mapping[str, Any],
-    *,
-    large_images: bool,
-) -> dict[str, Any]:
-    """The defaults of ``space`` with the ``chosen`` values in their place."""
-    for name in chosen:
-        check_choice(f"hyperparameter of {owner}", name, sorted(space))
-        space[name].check(f"{name} of {owner}", chosen[name])
-    return {name: h.default(large_images=large_images) for name, h in space.items()} | dict(chosen)
-
-
-def draw_values(
-    space: Mapping[str, Hyperparameter], seed: int, *, large_images: bool
-) -> dict[str, Any]:
-    """One draw of each; a value depends on the seed and its own name only."""
-    return {
-        name: hyperparameter.sample(
-            np.random.default_rng([seed, zlib.crc32(name.encode())]), large_images=large_images
-        )
-        for name, hyperparameter in space.items()
-    }

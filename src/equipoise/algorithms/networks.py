@@ -1,14 +1,12 @@
 """Featurisers: from an image or a feature vector to the features a classifier sees."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from equipoise.checks import check_choice
+from equipoise.checks import check_choice, require
 
 LARGE_IMAGE_SIDE = 64
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -149,7 +147,8 @@ class ResNet(nn.Module):
         super().__init__()
         if depth not in (18, 50):
             raise ValueError(f"ResNet comes with depth 18 or 50, got {depth}")
-        self.network = getattr(_torchvision_models(), f"resnet{depth}")(weights=weights)
+        models = require("torchvision.models", extra="vision")
+        self.network = getattr(models, f"resnet{depth}")(weights=weights)
         self.n_outputs = int(self.network.fc.in_features)
         self.network.fc = nn.Identity()
         if input_shape[0] != 3:
@@ -239,17 +238,6 @@ def count_features(featurizer: nn.Module, input_shape: Sequence[int]) -> int:
             f"the shape {tuple(features.shape)} for 2 examples. Flatten or pool its output."
         )
     return int(features.shape[1])
-
-
-def _torchvision_models() -> Any:
-    try:
-        models: Any = import_module("torchvision.models")
-    except ImportError as error:
-        raise ImportError(
-            "ResNets come from torchvision, which could not be imported; install it with "
-            f'pip install "equipoise[vision]", or hand in a module of your own ({error})'
-        ) from error
-    return models
 
 
 def _repeat_channels(rgb: nn.Conv2d, channels: int) -> nn.Conv2d:

@@ -14,8 +14,8 @@ class ERM(Algorithm):
     """The mean cross-entropy over all examples of all environments: ℓ(∪_e batch_e)."""
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
-        features, labels = self.encode(batches)
-        loss = cross_entropy(self.classifier(torch.cat(features)), torch.cat(labels))
+        features, labels = self.encode_together(batches)
+        loss = cross_entropy(self.classifier(features), labels)
         return loss, {"loss": loss}
 
 
@@ -38,25 +38,12 @@ class GroupDRO(Algorithm):
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         losses = self.losses(*self.encode(batches))
-        self.q[self.present] *= (self.settings["groupdro_eta"] * losses.detach()).exp()
-        self.q /= self.q.sum()
-        weights = self.q[self.present] / self.q[self.present].sum()
-        objective = (weights * losses).sum()
+        present = torch.tensor(self.present, device=losses.device)
+        objective = weigh_worst(self.q, present, losses, eta=self.settings["groupdro_eta"])
         return objective, {"loss": losses.mean(), "weighted_loss": objective}
 
 
-class _AnnealedPenalty(Algorithm, abstract=True):
-    """mean_e ℓ_e + λ·penalty, λ = 1 for the first steps; Adam restarts where λ jumps."""
-
-    def _penalise(self, loss: Tensor, penalty: Tensor, name: str) -> tuple[Tensor, Report]:
-        anneal = self.settings[f"{name}_penalty_anneal_iters"]
-        weight = self.settings[f"{name}_lambda"] if self.steps >= anneal else 1.0
-        if self.steps == anneal:
-            self.restart_optimizer()
-        return loss + weight * penalty, {"loss": loss, "penalty": penalty}
-
-
-class VREx(_AnnealedPenalty):
+class VREx(Algorithm):
     """mean_e ℓ_e + λ·Var_e ℓ_e (Krueger et al. 2021).
 
     λ = 1 for the first steps, then ``vrex_lambda``; Adam restarts there.
@@ -72,10 +59,12 @@ class VREx(_AnnealedPenalty):
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         losses = self.losses(*self.encode(batches))
-        return self._penalise(losses.mean(), losses.var(unbiased=False), "vrex")
+        loss, penalty = losses.mean(), losses.var(unbiased=False)
+        weight = self.anneal("vrex_lambda", "vrex_penalty_anneal_iters", before=1.0)
+        return loss + weight * penalty, {"loss": loss, "penalty": penalty}
 
 
-class IRM(_AnnealedPenalty):
+class IRM(Algorithm):
     """mean_e ℓ_e + λ·mean_e(∂ℓ_e'/∂w · ∂ℓ_e''/∂w), where w = 1 scales the logits.
 
     ' and '' are two halves of the environment's batch, so the product is an unbiased estimate
@@ -96,7 +85,8 @@ class IRM(_AnnealedPenalty):
         pairs = [(self.classifier(f), y) for f, y in zip(features, labels, strict=True)]
         loss = torch.stack([cross_entropy(z, y) for z, y in pairs]).mean()
         penalty = torch.stack([self._penalty(z, y) for z, y in pairs]).mean()
-        return self._penalise(loss, penalty, "irm")
+        weight = self.anneal("irm_lambda", "irm_penalty_anneal_iters", before=1.0)
+        return loss + weight * penalty, {"loss": loss, "penalty": penalty}
 
     def _penalty(self, logits: Tensor, labels: Tensor) -> Tensor:
         if len(labels) < 2:
@@ -104,6 +94,14 @@ class IRM(_AnnealedPenalty):
         order = torch.randperm(len(labels), generator=self.generator).to(labels.device)
         slopes = scale_slopes(logits, labels)[order]
         return slopes[::2].mean() * slopes[1::2].mean()
+
+
+def weigh_worst(q: Tensor, groups: Tensor, losses: Tensor, *, eta: float) -> Tensor:
+    """Σ_g q_g ℓ_g over the groups that are there, where first q_g ← q_g·exp(η ℓ_g), in place."""
+    q[groups] *= (eta * losses.detach()).exp()
+    q /= q.sum()
+    weights = q[groups] / q[groups].sum()
+    return (weights * losses).sum()
 
 
 def scale_slopes(logits: Tensor, labels: Tensor) -> Tensor:

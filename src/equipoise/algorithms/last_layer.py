@@ -1,4 +1,4 @@
-"""Deep feature reweighting (Kirichenko et al. 2023), and what retraining a last layer needs."""
+"""A last layer fitted again on held-out examples: DFR and AFR."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Featurizer, HeldOut
-from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform
+from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform, uniform
 from equipoise.algorithms.risks import ERM
 
 
@@ -52,7 +52,7 @@ class DFR(LastLayerRetraining):
 
     Needs group labels: (label, covariate) where the data know it, else (label, environment).
     Features are standardised; the layer is the mean over ``dfr_subsets`` random subsets. The
-    penalty is ``dfr_l2``/2·‖W‖², where the paper has an L1 norm.
+    penalty is ``dfr_l2``/2·‖W‖², where the paper has an L1 norm (Kirichenko et al. 2023).
     """
 
     hyperparameters: ClassVar = {
@@ -77,6 +77,36 @@ class DFR(LastLayerRetraining):
         layer = torch.stack(fits).mean(dim=0)
         weight = layer[:, :-1] / deviation
         return weight, layer[:, -1] - weight @ mean
+
+
+class AFR(LastLayerRetraining):
+    """ERM, its last layer fitted to held-out examples weighted by exp(−γ p_y)/N_y.
+
+    p_y is the ERM model's probability of the right label: what it gets wrong counts. The new
+    layer stays near the old by ``afr_l2``·‖W − W_ERM‖². Needs no group labels. The paper stops
+    early; here the minimum is taken, so that without the penalty held-out examples are memorised
+    (Qiu et al. 2023).
+    """
+
+    hyperparameters: ClassVar = {
+        "afr_gamma": Hyperparameter(4.0, draw=uniform(4, 20), at_least=0),
+        "afr_l2": Hyperparameter(0.1, draw=choice(0.0, 0.1, 0.2, 0.3, 0.4), at_least=0),
+    }
+
+    def retrain(self, features: Tensor, held_out: HeldOut) -> tuple[Tensor, Tensor]:
+        head, labels, l2 = self.classifier, held_out.labels, float(self.settings["afr_l2"])
+        with torch.no_grad():
+            erm = torch.cat([head.weight, head.bias.unsqueeze(1)], dim=1).double()
+            weights = self.weigh(features, labels)
+        layer = fit_linear(features, labels, erm, lambda w: l2 * (w - erm).square().sum(), weights)
+        return layer[:, :-1], layer[:, -1]
+
+    def weigh(self, features: Tensor, labels: Tensor) -> Tensor:
+        """exp(−γ p_y)/N_y of each example.  [N]"""
+        right = self.classifier(features).softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1)
+        counts = labels.bincount(minlength=self.n_labels)
+        weights: Tensor = (-self.settings["afr_gamma"] * right).exp() / counts[labels]
+        return weights
 
 
 def draw_balanced(groups: Tensor, generator: torch.Generator) -> Tensor:
