@@ -42,6 +42,30 @@ def test_the_package_itself_imports_nothing():
     assert run(code) == (0, "")
 
 
+#: Slow to import and needed by few: loaded where they are used.
+LATE = {
+    "matplotlib",
+    "rich",
+    "PIL",
+    "yaml",
+    "sklearn.linear_model",
+    "sklearn.tree",
+    "sklearn.ensemble",
+    "sklearn.decomposition",
+    "sklearn.neighbors",
+    "equipoise.diagnosis",
+    "equipoise.report",
+}
+
+
+def test_the_balancer_imports_torch_and_the_base_of_scikit_learn_and_nothing_slow_beside():
+    code = "from equipoise import CausalBalancer; import sys; print(*sys.modules)"
+    status, said = run(code)
+    assert status == 0
+    assert {"torch", "sklearn.base"} <= set(said.split())
+    assert not LATE & set(said.split())
+
+
 FIT = """
 import numpy as np
 from equipoise import CausalBalancer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,11 +17,13 @@ from equipoise.balance import BalancedBatchSampler, WeightedBatchSampler, balanc
 from equipoise.balancer_checks import check_parameters, check_target, read_covariates, read_further
 from equipoise.balancer_files import load_balancer, save_balancer
 from equipoise.balancing import balance_examples, match_examples, resample, weigh_examples
-from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
 from equipoise.examining import Examined, diagnose_examined, examine_examples
 from equipoise.latent import LatentChoice, LatentCovariateModel
 from equipoise.latent.fitting import FEATURE_NOISE
 from equipoise.scoring import Reading, learn_score
+
+if TYPE_CHECKING:
+    from equipoise.diagnosis import BalanceDiagnostics
 
 Floats = NDArray[np.float64]
 
@@ -363,6 +365,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
 
     def summary(self, *data: Any, **how: Any) -> str:
         """Print a page on balance that ends in a verdict, and return it; see `diagnose`."""
+        from equipoise.diagnosis import summarise_balance  # slow to import: scikit-learn's models
+
         page = summarise_balance(self.diagnose(*data, **how))
         print(page)
         return page

@@ -14,11 +14,11 @@ from equipoise.balance import Groups, MatchSource
 from equipoise.balancer_checks import read_further
 from equipoise.balancing import balance_examples
 from equipoise.data import Examples, flatten_examples
-from equipoise.diagnosis import BalanceDiagnostics, diagnose_balance
 from equipoise.latent import Features
 
 if TYPE_CHECKING:
     from equipoise.balancer import CausalBalancer
+    from equipoise.diagnosis import BalanceDiagnostics
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -95,6 +95,8 @@ def diagnose_examined(
     with_price: bool,
 ) -> BalanceDiagnostics:
     """Diagnose with the names of the fit; a dataset's own covariate is known by itself."""
+    from equipoise.diagnosis import diagnose_balance  # slow to import: scikit-learn's models
+
     if known is None and getattr(examined.source, "covariate", None) is not None:
         known = {examined.source.covariate_name: examined.source.covariate}
     names, part = balancer.names_, balancer.score_.part

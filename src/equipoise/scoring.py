@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from equipoise.balance import Propensity, fit_propensity
 from equipoise.data import Examples, flatten_examples
-from equipoise.diagnosis import standardized_differences
 from equipoise.latent import (
     ColumnEncoding,
     Features,
@@ -337,6 +336,8 @@ def _choose_reading(
     weigh: Callable[[Floats], Floats | None],
 ) -> tuple[BalancingScore, Floats, Floats]:
     """Of the paper's two readings the one that leaves labels most alike in z."""
+    from equipoise.diagnosis import standardized_differences  # slow to import
+
     codes = examples.labels, examples.environments
     z = found.coordinates(examples)
     before = float(standardized_differences(z, *codes, None).mean())
