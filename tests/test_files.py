@@ -4,9 +4,11 @@ import errno
 import os
 import stat
 
+import numpy as np
 import pytest
 import torch
 
+from equipoise import CausalBalancer
 from equipoise.files import (
     DamagedFile,
     WriteFailed,
@@ -44,6 +46,28 @@ def test_tensors_and_facts_come_back(tmp_path):
     assert facts == {"step": 4, "names": ["x"]}
     assert torch.equal(loaded["a"], tensors["a"])
     assert torch.equal(loaded["b"], tensors["b"])
+
+
+def test_a_state_of_another_version_is_refused_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr("equipoise.files.STATE_VERSION", 1)
+    save_state(tmp_path / "state.safetensors", {"a": torch.ones(3)}, {})
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="another version of equipoise wrote it"):
+        load_state(tmp_path / "state.safetensors")
+
+
+def test_a_balancer_with_nan_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    labels, environments = np.arange(60) % 2, np.arange(60) // 2 % 2
+    fitted = CausalBalancer(hidden=(4,), max_steps=2, balance_on="all")
+    fitted.fit(rng.normal(size=(60, 2)) + labels[:, None], labels, environments)
+    for name in ("log_scores_", "z_", "weights_"):
+        kept = getattr(fitted, name)
+        setattr(fitted, name, np.where(np.arange(kept.size).reshape(kept.shape) == 7, np.nan, kept))
+        fitted.save(tmp_path / "b.safetensors")
+        with pytest.raises(ValueError, match=f"NaN in {name[:-1]}: fit and save it again"):
+            CausalBalancer.load(tmp_path / "b.safetensors")
+        setattr(fitted, name, kept)
 
 
 def test_tied_tensors_are_saved_each_under_its_name(tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from equipoise.balance.matches import pack_matches, unpack_matches
 from equipoise.data import DataNames
@@ -86,8 +87,7 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
     balancer.n_varying_ = 0 if part is None else len(part)
     for name in ("log_scores", "z", "weights"):
         setattr(balancer, f"{name}_", tensors[name].numpy())
-        if np.isnan(tensors[name].numpy()).any():
-            raise ValueError(f"the file is damaged: {name} holds NaN")
+        _refuse_nan(name, tensors[name].numpy())
     balancer._labels = tensors["labels"].numpy()
     balancer._environments = tensors["environments"].numpy()
     balancer.matches_ = None
@@ -99,6 +99,11 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
     if table is not None:
         balancer.covariates_ = pd.DataFrame(table["data"], columns=table["columns"])
     return balancer
+
+
+def _refuse_nan(name: str, values: NDArray[np.float64]) -> None:
+    if np.isnan(values.min(initial=0)):  # a minimum is NaN if any value is
+        raise ValueError(f"the saved balancer holds NaN in {name}: fit and save it again")
 
 
 def _plain(value: Any) -> Any:

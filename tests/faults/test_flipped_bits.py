@@ -47,6 +47,19 @@ def test_every_flip_in_a_saved_state_is_refused(tmp_path):
     load_state(path)
 
 
+def test_every_flip_and_every_moved_page_of_a_large_tensor_is_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_state(path, {"a": torch.arange(10_001, dtype=torch.float32)}, {})
+    for _ in flip_bits(path):
+        with pytest.raises(UnusableState):
+            load_state(path)
+    content = path.read_bytes()
+    cuts = len(content) - 8192, len(content) - 4096
+    path.write_bytes(content[: cuts[0]] + content[cuts[1] :] + content[cuts[0] : cuts[1]])
+    with pytest.raises(UnusableState, match="does not fit its digest"):
+        load_state(path)
+
+
 def test_every_flip_in_a_balancer_is_refused(data, tmp_path):
     path = tmp_path / "balancer.safetensors"
     CausalBalancer(hidden=(8,), max_steps=5).fit(data).save(path)
