@@ -3,7 +3,7 @@ import pytest
 
 from equipoise.benchmark import split_for_run
 from equipoise.benchmark.data import find_environment
-from equipoise.data import Examples
+from equipoise.data import Examples, save_dataset
 
 from .tiny import make_data, make_settings
 
@@ -68,3 +68,56 @@ def test_a_single_environment_cannot_be_the_test_environment():
     data = Examples(np.zeros((10, 2)), [0, 1] * 5, [0] * 10)
     with pytest.raises(ValueError, match="nothing to train on"):
         split_for_run(make_settings(test_environment=0), data)
+
+
+def save_features(path, data, columns=slice(None), rows=slice(None), **changes):
+    """Some columns of `make_data` as other features of its examples."""
+    names = np.array(data.environment_names)[data.environments]
+    x = data.fetch(np.arange(len(data))).numpy()[:, columns]
+    made = Examples(x[rows], changes.get("labels", data.labels)[rows], names[rows])
+    save_dataset(made, path)
+    return str(path)
+
+
+def test_a_balancer_may_see_other_features_of_the_same_examples(tmp_path):
+    dataset = make_data()
+    place = save_features(tmp_path / "clear", dataset, slice(3))
+    data = split_for_run(make_settings(balance_features=place), dataset)
+    shown = data.show_balancer(data.train)
+    assert shown.input_shape == (3,)
+    rows = np.arange(len(data.train))
+    assert np.array_equal(shown.fetch(rows), data.train.fetch(rows)[:, :3])
+    assert np.array_equal(shown.labels, data.train.labels)
+    plain = split_for_run(make_settings(), dataset)
+    assert plain.show_balancer(plain.train) is plain.train
+    assert data.fingerprint != plain.fingerprint
+
+
+def test_features_of_other_examples_are_refused(tmp_path):
+    dataset = make_data()
+
+    def refuse(name, message, **changes):
+        place = save_features(tmp_path / name, dataset, **changes)
+        with pytest.raises(ValueError, match=message):
+            split_for_run(make_settings(balance_features=place), dataset)
+
+    refuse("few", "few has 500, the dataset 600", rows=slice(500))
+    wrong = dataset.labels.copy()
+    wrong[7] = (wrong[7] + 1) % 3
+    refuse(
+        "wrong", f"the label '{wrong[7]}' in row 7, the dataset '{dataset.labels[7]}'", labels=wrong
+    )
+    refuse("mixed", "the (label|environment) .* in row", rows=np.arange(600)[::-1])
+    with pytest.raises(ValueError, match="there is no data at nowhere"):
+        split_for_run(make_settings(balance_features="nowhere"), dataset)
+
+
+def test_features_of_other_files_are_refused(tmp_path):
+    dataset = make_data()
+    dataset.paths = tuple(f"{row}.jpg" for row in range(len(dataset)))
+    save_dataset(dataset, tmp_path / "features")
+    settings = make_settings(balance_features=str(tmp_path / "features"))
+    assert split_for_run(settings, dataset).features is not None
+    dataset.paths = (*dataset.paths[:-1], "other.jpg")
+    with pytest.raises(ValueError, match=r"'599\.jpg' in row 599, the dataset 'other\.jpg'"):
+        split_for_run(settings, dataset)

@@ -12,6 +12,7 @@ from equipoise.data import (
     Examples,
     ImageBackbone,
     compute_features,
+    compute_statistics,
     features,
     load_backbone,
     open_dataset,
@@ -219,3 +220,71 @@ def test_timms_network_comes_without_classifier_and_with_its_own_normalisation(m
     backbone = load_backbone("timm/tiny")
     assert asked == {"name": "tiny", "pretrained": True, "num_classes": 0}
     assert backbone(torch.ones(1, 3, 1, 1)).unique().tolist() == [2.0]
+
+
+class Stacked(nn.Module):
+    """Eight convolutions that do not run in the order in which they are registered."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.last = nn.Conv2d(4, 5, 1)
+        self.body = nn.ModuleList(nn.Conv2d(4, 4, 1) for _ in range(6))
+        self.stem = nn.Conv2d(3, 4, 3)
+        self.seen = 0
+
+    def forward(self, x):
+        self.seen += len(x)
+        x = self.stem(x)
+        for layer in self.body:
+            x = layer(x).relu()
+        return self.last(x)
+
+
+def test_statistics_are_means_and_deviations_of_pixels_and_early_convolutions(pictures, tmp_path):
+    backbone = Stacked()
+    last, early = compute_statistics(pictures, backbone, cache=tmp_path, batch_size=6)
+    x = pictures.fetch(np.arange(N))
+    with torch.no_grad():
+        stem = backbone.stem(x)
+        maps = {"pixels": x, "stem": stem, "body.0": backbone.body[0](stem)}
+    assert last.fetch(np.arange(N)).allclose(backbone(x).mean(dim=(2, 3)), atol=1e-6)
+    found = early.fetch(np.arange(N))
+    assert found.shape == (N, 2 * (3 + 4 * 4))  # four of eight convolutions
+    assert len(early.feature_names) == 38
+    assert early.feature_names[-1] == "body.2 deviation 4"
+    for layer, map_ in maps.items():
+        for which, values in (("mean", map_.mean((2, 3))), ("deviation", map_.std((2, 3), False))):
+            column = early.feature_names.index(f"{layer} {which} 2")
+            assert found[:, column].allclose(values[:, 1], atol=1e-5)
+    assert early.labels.tolist() == last.labels.tolist() == pictures.labels.tolist()
+
+
+def test_statistics_and_features_take_one_pass_and_leave_no_hooks(pictures, tmp_path):
+    backbone = Stacked()
+    compute_statistics(pictures, backbone, cache=tmp_path, batch_size=6)
+    assert backbone.seen == N - 1 + 2  # equal ones once; two to learn layers and length
+    compute_statistics(pictures, backbone, cache=tmp_path, batch_size=6)
+    assert backbone.seen == N + 2
+    assert not any(module._forward_hooks for module in backbone.modules())
+
+
+def test_of_a_deep_network_five_early_layers_are_described(pictures, tmp_path):
+    deep = nn.Sequential(*(nn.Conv2d(3, 3, 1) for _ in range(30)))
+    _, early = compute_statistics(pictures, deep, cache=tmp_path)
+    layers = list(dict.fromkeys(name.split()[0] for name in early.feature_names))
+    assert layers == ["pixels", "0", "4", "7", "10", "14"]
+
+
+def test_statistics_need_images_and_say_so(tmp_path):
+    vectors = Examples(np.zeros((4, 3)), [0, 1, 0, 1], [0, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"are of images.* have the shape \(3,\)"):
+        compute_statistics(vectors, nn.Linear(3, 2), cache=tmp_path)
+    images = Examples(np.zeros((4, 3, 4, 4)), [0, 1, 0, 1], [0, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"must give one vector for each example"):
+        compute_statistics(images, Triple(), cache=tmp_path)
+
+
+class Triple(nn.Module):
+    def forward(self, x):
+        return x[:, :, 0]

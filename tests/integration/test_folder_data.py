@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from equipoise import CausalBalancer
+from equipoise.benchmark import RunSettings, split_for_run
 from equipoise.cli import app
 from equipoise.data import open_dataset
-from equipoise.diagnosis import cross_table, mutual_information
+from equipoise.diagnosis import cross_table, mutual_information, same_covariate_rate
 from tests.data.image_tree import write_broken_images, write_image_tree
 
 # A backbone as a user would write one: fixed random filters, nothing to download.
@@ -75,6 +76,44 @@ def test_a_pacs_shaped_tree_goes_from_files_to_a_result(tmp_path, backbone):
     assert result["selections"]["balanced"]["ood_accuracy"] > 2 / 7
     again = train(tmp_path / "features", tmp_path / "run", "--sampling", "balanced")
     assert again.exit_code == 0, again.output
+
+
+def test_a_balancer_sees_statistics_while_the_network_sees_images(tmp_path, backbone):
+    backgrounds = write_image_tree(
+        tmp_path / "photos",
+        ("art", "photo", "sketch"),
+        ("cat", "dog"),
+        150,
+        size=16,
+        strengths=(0.9, 0.7, 0.1),
+    )
+    words = ("--backbone", backbone, "--image-size", "16", "--statistics", "--output", "features")
+    computed = invoke("data", "features", "photos", *words)
+    assert computed.exit_code == 0, computed.output
+    assert "features/statistics: 900 examples of 22 numbers" in " ".join(computed.output.split())
+
+    words = ("--sampling", "balanced", "--image-size", 16)
+    words += ("--balance-features", "features/statistics")
+    ended = train("photos", tmp_path / "run", *words)
+    assert ended.exit_code == 0, ended.output
+    described = json.loads((tmp_path / "run" / "settings.json").read_text())
+    assert described["input_shape"] == [3, 16, 16]
+    assert described["settings"]["balance_features"] == "features/statistics"
+    (saved,) = (tmp_path / "cache").glob("balancer-*.safetensors")
+    balancer = CausalBalancer.load(saved)
+    assert balancer.n_varying_ == 1
+    data = open_dataset("features/statistics")
+    settings = RunSettings.from_json(described["settings"])
+    train_part = split_for_run(settings, data).train
+    background = np.array([backgrounds[path] for path in train_part.paths])
+    assert same_covariate_rate(balancer.matches_, background) > 0.75  # 0.3 by chance
+    reported = invoke("report", tmp_path / "run", "--data", "photos", "--image-size", 16)
+    assert reported.exit_code == 0, reported.output
+
+    write_image_tree(tmp_path / "others", ("art", "photo", "sketch"), ("cat", "dog"), 20, size=16)
+    refused = train("others", tmp_path / "other-run", *words)
+    assert refused.exit_code == 2
+    assert "must be of the same examples" in " ".join(refused.output.split())
 
 
 def test_a_published_set_trains_by_name_on_its_pixels(tmp_path):

@@ -41,7 +41,9 @@ def fit_balancer(
     settings: RunSettings, data: RunData, *, device: str = "cpu", verbose: bool = False
 ) -> CausalBalancer:
     """Fit on the train parts of the training environments, all that training may see."""
-    return make_balancer(settings, device=device, verbose=verbose).fit(data.train)
+    return make_balancer(settings, device=device, verbose=verbose).fit(
+        data.show_balancer(data.train)
+    )
 
 
 def choose_cache(output: Path) -> Path:
@@ -77,12 +79,13 @@ def obtain_balancer(
                 return _load(path, balancer.device)
             except ValueError as error:
                 warnings.warn(f"{error}. It is fitted again", stacklevel=2)
+        train = data.show_balancer(data.train)
         try:
-            balancer.fit(data.train, checkpoint=unfinished)
+            balancer.fit(train, checkpoint=unfinished)
         except UnusableState as error:
             warnings.warn(f"{error}. The fit starts over", stacklevel=2)
             unfinished.unlink()
-            balancer.fit(data.train, checkpoint=unfinished)
+            balancer.fit(train, checkpoint=unfinished)
         balancer.save(path)
         unfinished.unlink(missing_ok=True)
         return balancer

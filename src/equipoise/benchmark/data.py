@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from equipoise.data import (
     EnvironmentDataset,
     EnvironmentSubset,
     fingerprint_data,
+    open_dataset,
     split_environments,
 )
 
@@ -27,6 +29,7 @@ class RunData:
     `train` holds the train parts of the training environments and is all that a fit, a match
     or a batch can reach; `held_out` their held-out parts. `train_parts` and `held_out_parts`
     are the rows of the dataset in each part of every environment, the test one included.
+    `features` are what the balancer sees of the same examples, if not the dataset itself.
     """
 
     dataset: EnvironmentDataset
@@ -37,11 +40,17 @@ class RunData:
     held_out_parts: tuple[Ints, ...]
     train: EnvironmentSubset
     held_out: EnvironmentSubset
+    features: EnvironmentDataset | None = None
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the whole dataset, examples and all; a run computes it once."""
-        return fingerprint_data(self.dataset)
+        """Of the whole dataset, examples and all, and of the balancer's features."""
+        own = fingerprint_data(self.dataset)
+        return own if self.features is None else f"{own}-{fingerprint_data(self.features)}"
+
+    def show_balancer(self, examples: EnvironmentSubset) -> EnvironmentDataset:
+        """These examples of the dataset as the balancer sees them."""
+        return examples if self.features is None else self.features.subset(examples.indices)
 
 
 def split_for_run(settings: RunSettings, dataset: EnvironmentDataset) -> RunData:
@@ -78,7 +87,47 @@ def split_for_run(settings: RunSettings, dataset: EnvironmentDataset) -> RunData
         held_out_parts=held_out_parts,
         train=_join(dataset, train_parts, training),
         held_out=_join(dataset, held_out_parts, training),
+        features=_open_features(settings.balance_features, dataset),
     )
+
+
+def _open_features(place: str | None, dataset: EnvironmentDataset) -> EnvironmentDataset | None:
+    """Other features of the very examples of a dataset; anything else is a ValueError."""
+    if place is None:
+        return None
+    features = open_dataset(place)
+    lead = f"balance_features must be of the same examples as the dataset: {place} has"
+    if len(features) != len(dataset):
+        raise ValueError(f"{lead} {len(features):,}, the dataset {len(dataset):,}")
+    kinds = [
+        ("label", "label_names", "labels"),
+        ("environment", "environment_names", "environments"),
+    ]
+    for kind, names, codes in kinds:
+        own, other = (
+            [getattr(data, names)[code] for code in getattr(data, codes)]
+            for data in (dataset, features)
+        )
+        _compare(lead, kind, own, other)
+    # Examples without a file are numbered when they are saved.
+    numbers = tuple(str(row) for row in range(len(dataset)))
+    if dataset.paths and features.paths and numbers not in (dataset.paths, features.paths):
+        _compare(lead, "file", dataset.paths, features.paths)
+    # By the dataset's codes: the same names may be numbered in another order.
+    features.labels, features.environments = dataset.labels, dataset.environments
+    features.label_names = dataset.label_names
+    features.environment_names = dataset.environment_names
+    features.covariate, features.covariate_name = dataset.covariate, dataset.covariate_name
+    return features
+
+
+def _compare(lead: str, kind: str, own: Sequence[str], other: Sequence[str]) -> None:
+    row = next((i for i in range(len(own)) if own[i] != other[i]), None)
+    if row is not None:
+        raise ValueError(
+            f"{lead} the {kind} {other[row]!r} in row {row}, the dataset {own[row]!r}; make them "
+            "again from the same data"
+        )
 
 
 def _by_environment(dataset: EnvironmentDataset, rows: Ints) -> tuple[Ints, ...]:

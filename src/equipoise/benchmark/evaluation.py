@@ -119,7 +119,7 @@ def _balanced_weights(data: RunData, balancer: CausalBalancer) -> dict[int, Floa
     """
     known = np.flatnonzero(np.isin(data.held_out.labels, balancer.classes_))
     weights = np.zeros(len(data.held_out))
-    weights[known] = balancer.balanced_weights(data.held_out.subset(known))
+    weights[known] = balancer.balanced_weights(data.show_balancer(data.held_out).subset(known))
     by_environment = {
         e: weights[data.held_out.environments == e] for e in data.training_environments
     }

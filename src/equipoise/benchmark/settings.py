@@ -135,6 +135,8 @@ class RunSettings:
         The share of anchors that are balanced.
     balancer : dict
         Keywords of `CausalBalancer`.
+    balance_features : str, optional
+        Path of other features of the same examples, on which the balancer is fitted.
     selections : tuple of str, optional
         Rules by which checkpoints are kept [default: all that the data allow].
     evaluate_at_most : int, optional
@@ -171,6 +173,7 @@ class RunSettings:
     selections: tuple[str, ...] | None = None
     evaluate_at_most: int | None = None
     validation_environment: int | float | str | None = None
+    balance_features: str | None = None
 
     def __post_init__(self) -> None:
         for name, declared in get_type_hints(type(self)).items():

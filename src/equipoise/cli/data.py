@@ -101,6 +101,14 @@ def compute(
     data_dir: DataDir = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples at a time.")] = 64,
     device: Device = "cpu",
+    statistics: Annotated[
+        bool,
+        typer.Option(
+            "--statistics",
+            help="Write channel means and deviations of early layers to OUTPUT/statistics, for "
+            "`equipoise train --balance-features`.",
+        ),
+    ] = False,
     n_jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
@@ -110,6 +118,7 @@ def compute(
         check_dataset,
         check_output,
         compute_features,
+        compute_statistics,
         load_backbone,
         save_dataset,
     )
@@ -128,13 +137,17 @@ def compute(
         n_jobs=n_jobs,
     )
     dataset = open_data(data, data_dir, options, verbose=not quiet)
-    computed = compute_features(
-        dataset, network, batch_size=batch_size, device=choose_device(device), verbose=not quiet
-    )
+    how = {"batch_size": batch_size, "device": choose_device(device), "verbose": not quiet}
     origin = {"data": data, "backbone": backbone, "input_shape": list(dataset.input_shape)}
-    saved = save_dataset(computed, output, made_from=origin)
-    if not quiet:
-        typer.echo(f"{output}: {_describe(saved)}")
+    if statistics:
+        last, early = compute_statistics(dataset, network, **how)
+        parts = {output: last, output / "statistics": early}
+    else:
+        parts = {output: compute_features(dataset, network, **how)}
+    for place, computed in parts.items():
+        saved = save_dataset(computed, place, made_from=origin)
+        if not quiet:
+            typer.echo(f"{place}: {_describe(saved)}")
 
 
 @app.command(

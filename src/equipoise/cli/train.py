@@ -70,6 +70,13 @@ def train(
     environment: Environment = None,
     features: Features = None,
     image_size: ImageSize = None,
+    balance_features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Fit the balancer on other features of the same examples, as `equipoise data "
+            "features --statistics` writes them."
+        ),
+    ] = None,
     select: Annotated[
         list[str] | None, typer.Option(help="Keep the best by this rule; repeatable.")
     ] = None,
@@ -99,6 +106,7 @@ def train(
         "augmentation": augmentation,
         "selections": tuple(select) if select else None,
         "precision": precision,
+        "balance_features": None if balance_features is None else str(balance_features),
     }
     given = {name: value for name, value in given.items() if value is not None}
     chosen = parse_choices(choices or [])

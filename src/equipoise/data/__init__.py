@@ -15,7 +15,12 @@ from equipoise.data.examples import (
     check_for_balancing,
     collect_examples,
 )
-from equipoise.data.features import ImageBackbone, compute_features, load_backbone
+from equipoise.data.features import (
+    ImageBackbone,
+    compute_features,
+    compute_statistics,
+    load_backbone,
+)
 from equipoise.data.folders import ImageFolderEnvironments
 from equipoise.data.opening import (
     as_environments,
@@ -51,6 +56,7 @@ __all__ = [
     "check_output",
     "collect_examples",
     "compute_features",
+    "compute_statistics",
     "fingerprint_data",
     "flatten_examples",
     "get_dataset",

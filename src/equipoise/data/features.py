@@ -13,7 +13,7 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -32,22 +32,30 @@ from equipoise.progress import track
 Ints = NDArray[np.int64]
 
 KEEP_AFTER = 512  # examples: what an interruption may cost
+EARLY_LAYERS = 5
 
 
 class FeatureEnvironments(EnvironmentDataset):
     """The examples of another dataset as a backbone's feature vectors, read from a cache."""
 
-    def __init__(self, dataset: EnvironmentDataset, store: RowStore, positions: Ints) -> None:
+    def __init__(
+        self,
+        dataset: EnvironmentDataset,
+        store: RowStore,
+        positions: Ints,
+        columns: slice = slice(None),
+    ) -> None:
         self.labels, self.environments = dataset.labels, dataset.environments
         self.label_names = dataset.label_names
         self.environment_names = dataset.environment_names
         self.covariate, self.covariate_name = dataset.covariate, dataset.covariate_name
         self.paths = dataset.paths
-        self._store, self._positions = store, positions
-        self.input_shape = store.shape
+        self._store, self._positions, self._columns = store, positions, columns
+        self.input_shape = (len(range(*columns.indices(store.shape[0]))),)
 
     def fetch(self, indices: Ints) -> Tensor:
-        return torch.from_numpy(self._store.read(self._positions[indices]))
+        rows = self._store.read(self._positions[indices])[:, self._columns]
+        return torch.from_numpy(np.ascontiguousarray(rows))
 
 
 def compute_features(
@@ -79,12 +87,79 @@ def compute_features(
     >>> compute_features(pictures, nn.Conv2d(3, 5, 3), cache=tempfile.mkdtemp())
     FeatureEnvironments(4 examples of shape (5,), 2 labels, 2 environments)
     """
+    network = _check(dataset, backbone, batch_size, device)
+    options = {"batch_size": batch_size, "device": device, "cache": cache, "verbose": verbose}
+    return FeatureEnvironments(dataset, *_keep(dataset, network, **options))
+
+
+def compute_statistics(
+    dataset: EnvironmentDataset,
+    backbone: nn.Module | str,
+    *,
+    batch_size: int = 64,
+    device: str = "cpu",
+    cache: str | Path | None = None,
+    verbose: bool = False,
+) -> tuple[FeatureEnvironments, FeatureEnvironments]:
+    """The last layer's features of images, and channel statistics of early layers, in one pass.
+
+    Early layers show colour and texture, the last one content: fit a balancer on the statistics
+    and train on the features, or on the images. The statistics are named by `feature_names`.
+    Parameters are those of `compute_features`.
+
+    >>> import tempfile
+    >>> from equipoise.data import Examples
+    >>> pictures = Examples(np.zeros((4, 3, 8, 8)), [0, 1, 0, 1], [0, 0, 1, 1])
+    >>> features, statistics = compute_statistics(
+    ...     pictures, nn.Conv2d(3, 5, 3), cache=tempfile.mkdtemp()
+    ... )
+    >>> features.input_shape, statistics.input_shape, statistics.feature_names[0]
+    ((5,), (16,), 'pixels mean 1')
+    """
+    network = _check(dataset, backbone, batch_size, device)
+    if len(dataset.input_shape) != 3:
+        raise ValueError(
+            f"channel statistics are of images, [channels, height, width]; these examples have "
+            f"the shape {tuple(dataset.input_shape)}: compute their features without statistics"
+        )
+    with _frozen(network, device) as run:
+        layers = _find_early_layers(run, dataset)
+    options = {"batch_size": batch_size, "device": device, "cache": cache, "verbose": verbose}
+    store, positions = _keep(dataset, ChannelStatistics(network, layers), **options)
+    names = [
+        f"{layer or 'convolution'} {which} {channel + 1}"
+        for layer, n_channels in (("pixels", dataset.input_shape[0]), *layers.items())
+        for which in ("mean", "deviation")
+        for channel in range(n_channels)
+    ]
+    features = FeatureEnvironments(dataset, store, positions, slice(len(names), None))
+    statistics = FeatureEnvironments(dataset, store, positions, slice(len(names)))
+    statistics.feature_names = tuple(names)
+    return features, statistics
+
+
+def _check(
+    dataset: EnvironmentDataset, backbone: nn.Module | str, batch_size: int, device: str
+) -> nn.Module:
     check_count("batch_size", batch_size, most=10**6)
     check_device("device", device)
     if len(dataset) == 0:
         raise ValueError("the dataset is empty: there is nothing to compute features of")
     network = load_backbone(backbone) if isinstance(backbone, str) else backbone
     check_type("backbone", network, nn.Module)
+    return network
+
+
+def _keep(
+    dataset: EnvironmentDataset,
+    network: nn.Module,
+    *,
+    batch_size: int,
+    device: str,
+    cache: str | Path | None,
+    verbose: bool,
+) -> tuple[RowStore, Ints]:
+    """The store of this network's vectors, and where in it the examples are."""
     folder = choose_data_cache(cache) / "features" / fingerprint_backbone(network)
     digests = _digest(dataset)
     store = RowStore.reopen(folder)
@@ -94,7 +169,75 @@ def compute_features(
             store = _new_store(folder, run, dataset) if store is None else store
             _compute_into(store, run, dataset, digests, batch_size=batch_size, verbose=verbose)
         positions = store.find(digests)
-    return FeatureEnvironments(dataset, store, positions)
+    return store, positions
+
+
+class ChannelStatistics(nn.Module):
+    """Channel means and deviations of pixels and early layers, then the backbone's features.
+
+    `layers` are names of the backbone's modules, with the number of channels each gives.
+    """
+
+    def __init__(self, backbone: nn.Module, layers: Mapping[str, int]) -> None:
+        super().__init__()
+        self.backbone, self.layers = backbone, tuple(layers)
+
+    def extra_repr(self) -> str:
+        return f"layers={self.layers}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen: dict[str, Tensor] = {}
+        with _watch(self.backbone, self.layers, seen):
+            features = _pool(self.backbone(x))
+        if not isinstance(features, Tensor) or features.ndim != 2:
+            return features  # as it is: whoever runs a backbone says what is wrong with it
+        moments = [_describe_channels(x), *(seen[name] for name in self.layers)]
+        return torch.cat([*moments, features.float()], dim=1)
+
+
+def _find_early_layers(run: _Run, dataset: EnvironmentDataset) -> dict[str, int]:
+    """Convolutions in the first half of the network, at most five, with their channels.
+
+    They are counted in the order in which an example passes them, and spaced evenly.
+    """
+    network = run.network
+    names = [name for name, module in network.named_modules() if isinstance(module, nn.Conv2d)]
+    seen: dict[str, Tensor] = {}
+    with _watch(network, names, seen):
+        run(dataset, np.zeros(1, dtype=np.int64))
+    early = list(seen)[: -(-len(seen) // 2)]
+    places = np.linspace(0, len(early) - 1, min(len(early), EARLY_LAYERS)).round().astype(int)
+    return {early[place]: seen[early[place]].shape[1] // 2 for place in places}
+
+
+@contextmanager
+def _watch(network: nn.Module, names: Sequence[str], seen: dict[str, Tensor]) -> Iterator[None]:
+    """Describe what these modules give when they first run, in `seen` by name."""
+
+    def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            if name not in seen:
+                seen[name] = _describe_channels(output)
+
+        return hook
+
+    handles = [network.get_submodule(name).register_forward_hook(keep(name)) for name in names]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _describe_channels(maps: Tensor) -> Tensor:
+    """Mean, then deviation, of each channel over places: [N, c, height, width] to [N, 2c]."""
+    maps = maps.float().flatten(2)
+    return torch.cat([maps.mean(dim=2), maps.std(dim=2, correction=0)], dim=1)
+
+
+def _pool(features: Any) -> Any:
+    is_map = isinstance(features, Tensor) and features.ndim == 4
+    return features.mean(dim=(2, 3)) if is_map else features
 
 
 def _digest(dataset: EnvironmentDataset, block: int = 256) -> list[bytes]:
@@ -117,13 +260,11 @@ class _Run:
     def __call__(self, dataset: EnvironmentDataset, rows: Ints) -> NDArray[np.float32]:
         x = dataset.fetch(rows)
         try:
-            features = self.network(x.to(self.device))
+            features = _pool(self.network(x.to(self.device)))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise ValueError(
                 f"the backbone could not take examples of the shape {tuple(x.shape[1:])}: {error}"
             ) from error
-        if isinstance(features, Tensor) and features.ndim == 4:
-            features = features.mean(dim=(2, 3))
         if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != len(x):
             seen: Any = tuple(features.shape) if isinstance(features, Tensor) else type(features)
             raise ValueError(

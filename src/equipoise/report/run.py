@@ -164,7 +164,7 @@ def _weigh(data: RunData, balancer: CausalBalancer, rows: Ints) -> Floats:
     """Balanced weights; an example of a label that the balancer never saw weighs nothing."""
     weights = np.zeros(len(rows))
     known = np.flatnonzero(np.isin(data.dataset.labels[rows], balancer.classes_))
-    weights[known] = balancer.balanced_weights(data.dataset.subset(rows[known]))
+    weights[known] = balancer.balanced_weights(data.show_balancer(data.dataset.subset(rows[known])))
     return weights
 
 

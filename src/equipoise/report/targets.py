@@ -172,7 +172,8 @@ def _open_run(
             )
     story = tell_run(path, data, balancer=balancer, device=device)
     labels, sites = data.train.labels, data.train.environments
-    return Target(path, balancer, data.train, labels, sites, story, tuple(lacks))
+    shown = data.show_balancer(data.train)
+    return Target(path, balancer, shown, labels, sites, story, tuple(lacks))
 
 
 def _find_data(
