@@ -50,6 +50,8 @@ dist: $(READY)  ## build sdist and wheel, check them, try the wheel in a fresh e
 	build/fresh/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	cd build && fresh/bin/python -W error::DeprecationWarning:equipoise ../examples/five_lines.py
 	build/fresh/bin/pip check
+	@! grep -q example.org pyproject.toml || echo "warning: do not upload yet: pyproject.toml \
+	names no repository, see RELEASING.md"
 
 clean:  ## remove the virtual environment and every cache
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -82,6 +83,59 @@ def test_a_manifest_serves_every_command(tmp_path, monkeypatch):
         output = ["--output", str(tmp_path / f"of-{command[0]}")]
         result = runner.invoke(app, [*command, *output, *quiet])
         assert result.exit_code == 0, result.output
+    balancer, page = str(tmp_path / "of-balance"), str(tmp_path / "page.html")
+    of_data = ["--data", manifest, *names]
+    shown = runner.invoke(app, ["report", balancer, "--output", page, "--quiet", *of_data])
+    assert shown.exit_code == 0, shown.output
+    picture = ["plot", "gallery", balancer, "--output", str(tmp_path / "gallery.png")]
+    drawn = runner.invoke(app, [*picture, *of_data])
+    assert drawn.exit_code == 0, drawn.output
+    predict = ["predict", str(tmp_path / "of-train"), "--input", manifest, "--path", "file"]
+    predicted = runner.invoke(app, [*predict, "--json"])
+    assert predicted.exit_code == 0, predicted.output
+    names_of = [row["example"] for row in json.loads(predicted.stdout)]
+    assert names_of == [row.split(",")[0] for row in rows]
+    refused = runner.invoke(app, [*predict[:-1], "picture"])
+    assert refused.exit_code == 2
+    assert "picture" in refused.output
+
+
+def test_balance_prints_its_verdict_and_tables_for_programs(tmp_path):
+    make_table(tmp_path / "t.csv")
+    command = ["balance", str(tmp_path / "t.csv"), "--output", str(tmp_path / "out"), "--json"]
+    result = runner.invoke(app, [*command, "--no-report", "--quiet"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["n_examples"] == 400
+    assert found["verdict"]["recommendation"]
+    assert {"balance", "information", "situations", "varying"} <= set(found["tables"])
+    assert {"environment", "covariate", "smd_before", "smd_after"} <= set(
+        found["tables"]["balance"][0]
+    )
+    assert str(tmp_path / "out" / "weights.parquet") in found["files"]
+
+
+def test_every_command_that_prints_a_table_has_json():
+    import inspect
+
+    from equipoise.cli import balance, data, listing, reproduce, sweep, train
+
+    commands = (balance.balance, data.check, listing.list_names, listing.demo, train.train,
+                train.predict, sweep.sweep, sweep.table, sweep.import_sweep, reproduce.reproduce,
+                reproduce.identifiability, reproduce.balance, reproduce.minimax)  # fmt: skip
+    for command in commands:
+        assert "as_json" in inspect.signature(command).parameters, command
+
+
+def make_table(path):
+    rng = np.random.default_rng(0)
+    y, site = rng.integers(2, size=400), rng.integers(2, size=400)
+    colour = np.where(rng.random(400) < np.where(site, 0.95, 0.7), y, 1 - y)
+    rows = [
+        f"{c + 0.1 * a:.3f},{label + b:.3f},{label},{'ab'[s]}"
+        for c, label, s, (a, b) in zip(colour, y, site, rng.normal(size=(400, 2)), strict=True)
+    ]
+    path.write_text("\n".join(["colour,size,label,environment", *rows]) + "\n")
 
 
 def test_train_reads_a_table_by_the_names_of_its_columns(tmp_path):

@@ -23,7 +23,7 @@ from equipoise.benchmark.run import OWN_FEATURIZER
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import make_algorithm
 from equipoise.checks import check_choice
-from equipoise.data import align_features, as_source, get_dataset, read_features
+from equipoise.data import align_features, as_source, get_dataset, read_features, read_images
 from equipoise.files import check_regular, list_arrays, load_state, read_array, write_whole
 
 # Without test data the balanced rule estimates accuracy elsewhere best.
@@ -145,13 +145,19 @@ class Examples:
 
 
 def read_examples(
-    path: str | Path, key: str | None = None, *, features: Sequence[str] | None = None
+    path: str | Path,
+    key: str | None = None,
+    *,
+    features: Sequence[str] | None = None,
+    images: str | None = None,
+    image_size: Sequence[int] = (),
 ) -> Examples:
     """Read examples from an .npy, .npz, .csv or .parquet file, or a folder of .npy files.
 
     An .npz may hold several arrays: `key` says which, by default "x" or the only one. A table
     holds an example in each row, and its columns are matched by name with `features` if these
-    are known; in a folder each file is one example, in order of names.
+    are known; or its column `images` names files of images. In a folder each file is one
+    example, in order of names.
     """
     path = Path(path)
     if not path.exists():
@@ -159,6 +165,12 @@ def read_examples(
     if path.is_dir():
         return _read_folder(path)
     check_choice("kind of input", path.suffix, INPUTS)
+    if images is not None:
+        if path.suffix not in TABLES or len(image_size) != 2:
+            what = "no table" if path.suffix not in TABLES else "for a model that takes no images"
+            raise ValueError(f"path={images!r} names a column of images, but {path} is {what}")
+        found = read_images(path, path=images, image_size=image_size)
+        return Examples(found, list(found.paths))
     if path.suffix in TABLES and features is not None:
         x = read_features(path, features)
         return Examples(x, [str(row) for row in range(len(x))])

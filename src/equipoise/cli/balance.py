@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,12 +18,17 @@ from equipoise.cli.options import (
     Features,
     Files,
     ImageSize,
+    Json,
     Label,
     Quiet,
     Seed,
     collect_options,
     open_data,
+    print_json,
 )
+
+if TYPE_CHECKING:
+    from equipoise.balance_job import BalanceResult
 
 
 @plain_errors
@@ -72,6 +78,7 @@ def balance(
     n_jobs: Annotated[int, typer.Option(help="Threads for matching; -1 takes all.")] = -1,
     data_dir: DataDir = None,
     report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Balance your own data: find links that vary, match, write what to train with.
@@ -140,10 +147,37 @@ def balance(
             verbose=not quiet,
             **parameters | chosen,
         )
-    if not quiet:
+    if as_json:
+        print_json(_gather(result))
+    elif not quiet:
         typer.echo(summarise_balance(result.diagnostics))
         page = " Open report.html to look at it." if report else ""
         typer.echo(f"\nWritten to {output}/.{page}")
+
+
+def _gather(result: BalanceResult) -> dict[str, Any]:
+    """The summary's content for programs: the verdict, and the tables it rests on."""
+    from equipoise.balance import effective_sample_size
+
+    found, weights = result.diagnostics, result.balancer.weights_
+    tables = {
+        "varying": found.varying,
+        "balance": found.worst,
+        "information": found.information,
+        "overlap": found.overlap,
+        "use": found.use,
+    }
+    if found.situations is not None:
+        tables["situations"] = found.situations.rename_axis("situation").reset_index()
+    return {
+        "verdict": asdict(found.verdict),
+        "n_examples": found.n_examples,
+        "n_varying": result.balancer.n_varying_,
+        "effective_sample_size": effective_sample_size(weights),
+        "tables": {name: table.to_dict("records") for name, table in tables.items()},
+        "notes": found.notes,
+        "files": sorted(str(file) for file in result.output.iterdir() if file.name != ".lock"),
+    }
 
 
 # Parameters of CausalBalancer that have an option of their own.

@@ -79,11 +79,12 @@ def demo(
     ),
     data_dir: DataDir = None,
     device: Device = "cpu",
+    as_json: Json = False,
 ) -> None:
     """Watch balancing work: find what varies, match, train with random and balanced batches."""
     from equipoise.demo import run_demo
 
-    run_demo(
+    results = run_demo(
         output,
         dataset=dataset,
         steps=steps,
@@ -91,4 +92,7 @@ def demo(
         quick=quick,
         data_dir=data_dir,
         device=device,
+        console=Console(stderr=as_json),
     )
+    if as_json:
+        print_json(results)

@@ -36,6 +36,7 @@ def sweep(
     device: Device = "cpu",
     data_dir: DataDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, train none.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the listed runs as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Carry out every run of a sweep; stopped anywhere, the same command goes on."""
@@ -44,6 +45,11 @@ def sweep(
     described = read_sweep(spec, data_dir=data_dir, execute=not dry_run)
     runs = plan_sweep(described, data_dir=data_dir)
     console = Console(stderr=True)
+    if as_json and not dry_run:
+        raise ValueError("--json lists the runs of --dry-run; `equipoise table` has it for results")
+    if dry_run and as_json:
+        print_json([{"name": run.name, **asdict(run.settings)} for run in runs])
+        return
     if dry_run:
         for run in runs:
             typer.echo(f"{run.name}\t{run}")

@@ -168,6 +168,7 @@ def predict(
         typer.Option("--input", help=".npy, .npz, .csv or .parquet, or a folder of .npy files."),
     ] = None,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz.")] = None,
+    path: Files = None,
     dataset: Annotated[
         str | None, typer.Option(help="A dataset by name, in place of files.")
     ] = None,
@@ -195,11 +196,19 @@ def predict(
 
     if (examples is None) == (dataset is None):
         raise ValueError("give either --input or --dataset")
+    if path is not None and examples is None:
+        raise ValueError("path says how to read --input: give the table there")
     if output is not None:
         check_predictions(output)
     trained = load_run(run, selection=selection, device=device)
     if examples is not None:
-        found = read_examples(examples, key, features=trained.feature_names)
+        found = read_examples(
+            examples,
+            key,
+            features=trained.feature_names,
+            images=path,
+            image_size=trained.input_shape[1:],
+        )
     else:
         found = read_dataset(str(dataset), environment, data_dir=data_dir, data_seed=data_seed)
     table = predict_table(trained, found)

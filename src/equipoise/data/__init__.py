@@ -32,7 +32,7 @@ from equipoise.data.opening import (
 )
 from equipoise.data.saved import check_output, save_dataset
 from equipoise.data.sources import ArraySource, Source, as_source, flatten_examples
-from equipoise.data.tables import ColumnsNeeded, read_features, read_frame
+from equipoise.data.tables import ColumnsNeeded, read_features, read_frame, read_images
 
 ArrayEnvironments = Examples  # the former name
 
@@ -65,6 +65,7 @@ __all__ = [
     "open_dataset",
     "read_features",
     "read_frame",
+    "read_images",
     "register_dataset",
     "save_dataset",
     "split_environments",

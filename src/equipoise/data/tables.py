@@ -109,6 +109,20 @@ def read_manifest(
     return ManifestEnvironments(manifest, further, labels, sites, path=path, **settings)
 
 
+def read_images(manifest: Path, *, path: str, image_size: Sequence[int]) -> ManifestEnvironments:
+    """Read the images that a table names, for a model to predict: no label is needed."""
+    table = read_frame(manifest)
+    if table.empty:
+        raise ValueError(f"{manifest} has no rows")
+    _choose_name(manifest, "path", path, (), table.columns)
+    _check_cells(manifest, table[[path]])
+    unknown = np.full(len(table), "unknown")
+    decoding = {"on_broken": "raise", "cache": None, "n_jobs": None, "verbose": None}
+    return ManifestEnvironments(
+        manifest, table, unknown, unknown, path=path, image_size=image_size, **decoding
+    )
+
+
 def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
     """The columns of a further table that are called as the fitted features, in their order.
 
