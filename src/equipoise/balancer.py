@@ -18,8 +18,7 @@ from equipoise.balancer_checks import check_parameters, check_target, read_covar
 from equipoise.balancer_files import load_balancer, save_balancer
 from equipoise.balancing import balance_examples, match_examples, resample, weigh_examples
 from equipoise.examining import Examined, diagnose_examined, examine_examples
-from equipoise.latent import LatentChoice, LatentCovariateModel
-from equipoise.latent.fitting import FEATURE_NOISE
+from equipoise.latent import FEATURE_NOISE, LatentChoice, LatentCovariateModel
 from equipoise.scoring import Reading, learn_score
 
 if TYPE_CHECKING:

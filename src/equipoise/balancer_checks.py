@@ -27,9 +27,7 @@ from equipoise.checks import (
     show,
 )
 from equipoise.data import DataNames, Examples, check_for_balancing, collect_examples
-from equipoise.latent import FitSettings, get_prior
-from equipoise.latent.choice import AUTO
-from equipoise.latent.scores import READINGS
+from equipoise.latent import AUTO, READINGS, FitSettings, get_prior
 from equipoise.scoring import BALANCE_ON, ScoreOptions
 
 if TYPE_CHECKING:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from equipoise.balance import Propensity, fit_propensity
 from equipoise.data import Examples, flatten_examples
 from equipoise.latent import (
+    AUTO,
+    READINGS,
     ColumnEncoding,
     Features,
     FitSettings,
@@ -27,11 +29,10 @@ from equipoise.latent import (
     encode_columns,
     encode_components,
     find_varying,
+    fit_model,
     label_free_z,
     log_scores,
 )
-from equipoise.latent.choice import AUTO
-from equipoise.latent.scores import READINGS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -131,7 +132,7 @@ class BalancingScore:
         codes = examples.labels, examples.environments
         if self.latent_model is None:
             raise ValueError("there is no latent model to score with")
-        return log_scores(self.latent_model, examples.source, *codes, score=reading)
+        return log_scores(self.latent_model, examples.source, *codes, reading=reading)
 
     def _values(self, examples: Examples) -> Floats:
         """Columns of a table, components of images, or z of a VAE [N, p]."""
@@ -325,7 +326,7 @@ def _fit_latent(
         hidden=options.hidden,
         seed=options.settings.seed,
     ).to(options.device)
-    model.fit(examples.source, *codes, **how)
+    fit_model(model, examples.source, *codes, **how)
     return model, None
 
 

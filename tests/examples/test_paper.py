@@ -87,7 +87,7 @@ def test_latent_size_and_elbo_are_the_packages(fitted, packaged, examples):
 def test_the_same_weights_give_the_same_scores(paper, fitted, packaged, examples, reading):
     x, y, e = examples
     expected = paper.log_propensity(fitted, x, y, e, reading)
-    found = log_scores(packaged, as_source(x[:, None]), y.numpy(), e.numpy(), score=reading)
+    found = log_scores(packaged, as_source(x[:, None]), y.numpy(), e.numpy(), reading=reading)
     assert np.abs(np.exp(expected).sum(1) - 1).max() < 1e-12
     assert np.abs(found - expected).max() < 1e-6
 

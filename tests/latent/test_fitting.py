@@ -102,7 +102,7 @@ def test_patience_ends_a_fit_that_does_not_improve(spurious):
 @pytest.mark.parametrize("score", ["observed", "hypothesised"])
 def test_scores_are_normalised_and_follow_bayes(spurious, score):
     model, _ = fit(spurious)
-    found = log_scores(model, spurious, spurious.labels, spurious.environments, score=score)
+    found = log_scores(model, spurious, spurious.labels, spurious.environments, reading=score)
     np.testing.assert_allclose(np.exp(found).sum(1), 1.0)
     i = 7
     x, e = spurious.fetch(np.array([i])), torch.tensor([spurious.environments[i]])
@@ -121,7 +121,7 @@ def test_a_label_absent_from_an_environment_has_probability_zero_there(spurious)
     keep = (spurious.labels == 0) | (spurious.environments == 0)
     part = spurious.subset(np.flatnonzero(keep))
     model, _ = fit(part)
-    found = log_scores(model, part, part.labels, part.environments, score="hypothesised")
+    found = log_scores(model, part, part.labels, part.environments, reading="hypothesised")
     assert (found[part.environments == 1, 1] == -np.inf).all()
     assert np.isfinite(found[part.environments == 0]).all()
 

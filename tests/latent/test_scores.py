@@ -16,7 +16,7 @@ def test_scoring_remembers_nothing_for_a_backward_pass(spurious, monkeypatch):
     )
     arguments = (model, spurious, spurious.labels, spurious.environments)
     for score in ("observed", "hypothesised"):
-        log_scores(*arguments, score=score)
+        log_scores(*arguments, reading=score)
     label_free_z(*arguments)
     assert asked
     assert not any(asked)

@@ -238,8 +238,7 @@ def _is_possible(name: str, value: Any) -> bool:
 
 def _describe(name: str) -> str:
     """What may follow `name=`."""
-    from equipoise.latent import PriorFamily
-    from equipoise.latent.scores import READINGS
+    from equipoise.latent import READINGS, PriorFamily
 
     if name == "hidden":
         return "a width of layers such as 64, or several such as [64,64]"

@@ -1,6 +1,6 @@
-"""Room 2: (x, y, e) -> latent covariate z. The conditional VAE, its priors, identifiability."""
+"""Room 2: (x, y, e) -> latent covariate z: the ELBO, equation 3, the L of Theorem 3.3."""
 
-from equipoise.latent.choice import LatentCandidate, LatentChoice, choose_latent
+from equipoise.latent.choice import AUTO, LatentChoice, choose_latent
 from equipoise.latent.columns import (
     ColumnEncoding,
     Features,
@@ -8,36 +8,34 @@ from equipoise.latent.columns import (
     encode_columns,
     encode_components,
 )
-from equipoise.latent.fitting import FitHistory, FitSettings, fit_model
+from equipoise.latent.fitting import FEATURE_NOISE, FitSettings, fit_model
 from equipoise.latent.identifiability import (
     Identifiability,
     examine_identifiability,
     examine_labels,
 )
 from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
-from equipoise.latent.networks import MLPDecoder, MLPEncoder
 from equipoise.latent.priors import DiagonalGaussian, FixedVarianceGaussian, PriorFamily, get_prior
 from equipoise.latent.residual import (
     ResidualDecoder,
     ResidualEncoder,
     start_from_components,
 )
-from equipoise.latent.scores import label_free_z, log_scores
+from equipoise.latent.scores import READINGS, label_free_z, log_scores
 from equipoise.latent.varying import VaryingPart, compare_interaction, find_varying
 
 __all__ = [
+    "AUTO",
+    "FEATURE_NOISE",
+    "READINGS",
     "ColumnEncoding",
     "DiagonalGaussian",
     "Features",
-    "FitHistory",
     "FitSettings",
     "FixedVarianceGaussian",
     "Identifiability",
-    "LatentCandidate",
     "LatentChoice",
     "LatentCovariateModel",
-    "MLPDecoder",
-    "MLPEncoder",
     "PixelComponents",
     "PriorFamily",
     "ResidualDecoder",

@@ -27,6 +27,7 @@ Ints = NDArray[np.int64]
 # for the many pixels of an image, a handful of features is not worth a latent dimension.
 FEATURE_NOISE = 0.3
 SCHEDULES = ("constant", "cosine")
+_ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def fit_model(
                     job.save(Path(checkpoint))
             tracker.reach(job.n_steps, job.note)
         tracker.finish()
-    job.keep_best()
+    model.load_state_dict(job.best)
     return FitHistory(tuple(job.steps), tuple(job.losses), job.best_step)
 
 
@@ -205,8 +206,8 @@ class _Fit:
     def evaluate(self) -> None:
         noise_generator = torch.Generator().manual_seed(self.settings.seed)
         total = 0.0
-        for start in range(0, len(self.validation), 1024):
-            x, y, e = self._fetch(self.validation[start : start + 1024])
+        for start in range(0, len(self.validation), _ROWS_AT_ONCE):
+            x, y, e = self._fetch(self.validation[start : start + _ROWS_AT_ONCE])
             shape = (len(y), self.model.settings.latent_dim)
             noise = torch.randn(shape, generator=noise_generator).to(self.device)
             total += float(sum(part.sum() for part in self.model.negative_elbo(x, y, e, noise)))
@@ -217,9 +218,6 @@ class _Fit:
         if warming or self.best_step == 0 or loss < min(self.losses[:-1]):
             self.best_step, self.best = self.n_steps, self._copy_weights()
         self.note = f"−ELBO {loss:.2f}"
-
-    def keep_best(self) -> None:
-        self.model.load_state_dict(self.best)
 
     def _copy_weights(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
@@ -235,14 +233,17 @@ class _Fit:
 
     @cached_property
     def _fingerprint(self) -> str:
-        """What must be the same for a checkpoint to be a part of this fit: all that enters it."""
+        """What must be the same for a checkpoint to be a part of this fit.
+
+        Of x some evenly spaced rows: a run names its checkpoint by a hash of all the data.
+        """
         digest = hashlib.sha256()
         digest.update(json.dumps([asdict(self.settings), asdict(self.model.settings)]).encode())
         for tensor in (self.labels, self.environments, *self._initial.values()):
             digest.update(tensor.numpy(force=True).tobytes())
-        for start in range(0, len(self.labels), 1024):
-            rows = np.arange(start, min(start + 1024, len(self.labels)))
-            digest.update(self.source.fetch(rows).numpy().tobytes())
+        n = len(self.labels)
+        rows = np.unique(np.linspace(0, n - 1, min(n, _ROWS_AT_ONCE)).astype(np.int64))
+        digest.update(self.source.fetch(rows).numpy().tobytes())
         return digest.hexdigest()
 
     def save(self, path: Path) -> None:

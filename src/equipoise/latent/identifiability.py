@@ -1,4 +1,4 @@
-"""Does the fitted prior vary enough to pin Z down? Condition (3) of Theorem 3.3."""
+"""The matrix L of Theorem 3.3: does the fitted prior vary enough to pin Z down? Condition (3)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The conditional VAE whose prior depends on label and environment (Section 3.1)."""
+"""The conditional VAE of Section 3.1 and its ELBO; its prior depends on label and environment."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.checks import check_count, check_memory, check_seed
-from equipoise.data import Source
 from equipoise.files import load_state, save_state
 from equipoise.latent.identifiability import (
     Identifiability,
     examine_identifiability,
     examine_labels,
 )
-from equipoise.latent.networks import MLPDecoder, MLPEncoder, default_hidden, is_small
 from equipoise.latent.priors import get_prior
 
 # Weights of encoder and decoder above which pixels are the wrong input: 3 × 128 × 128 of them
@@ -57,20 +55,14 @@ def choose_latent_dim(
     return max(1, min((n_labels * n_environments - 1) // statistics_per_dimension, cap))
 
 
-def _check_size(
-    input_shape: Sequence[int],
-    n_labels: int,
-    n_environments: int,
-    latent_dim: int,
-    hidden: Sequence[int],
-) -> None:
+def _check_size(s: ModelSettings) -> None:
     """Refuse networks that would not fit: two of them, each with moments of Adam."""
-    widths = [math.prod(input_shape) + n_labels + n_environments + 2 * latent_dim]
-    widths += [check_count("hidden", width, most=10**6) for width in hidden]
+    widths = [math.prod(s.input_shape) + s.n_labels + s.n_environments + 2 * s.latent_dim]
+    widths += [check_count("hidden", width, most=10**6) for width in s.hidden]
     widths += widths[:1]
     weights = sum(a * b for a, b in itertools.pairwise(widths))
     check_memory(
-        f"a model with hidden={tuple(hidden)} and latent_dim={latent_dim}",
+        f"a model with hidden={s.hidden} and latent_dim={s.latent_dim}",
         2 * 4 * 4 * weights,
         hint="take smaller ones, or features in place of pixels",
     )
@@ -98,7 +90,10 @@ class LatentCovariateModel(nn.Module):
     latent_dim : n; by default the largest that Theorem 3.3 allows, up to the paper's cap
     prior : name of a family in `equipoise.latent.priors`
     hidden : widths of the perceptrons, by default the paper's
-    encoder, decoder : own modules in their place, see `equipoise.latent.networks`
+    encoder : own module (x, y, e) -> mean and log-variance of z, each [B, n]. A third output
+        [B, n(n−1)/2] makes q(z|x,y,e) a Gaussian with full covariance CCᵀ: its entries stand
+        below the diagonal of C, row by row; the diagonal is exp(log-variance / 2)
+    decoder : own module (z, y) -> the mean of x [B, *input_shape]
 
     >>> model = LatentCovariateModel((2, 28, 28), n_labels=2, n_environments=2)
     >>> model
@@ -135,10 +130,10 @@ class LatentCovariateModel(nn.Module):
                 stacklevel=2,
             )
         hidden = hidden or default_hidden(input_shape)
-        _check_size(input_shape, n_labels, n_environments, latent_dim, hidden)
         self.settings = ModelSettings(
             tuple(input_shape), n_labels, n_environments, latent_dim, prior, tuple(hidden)
         )
+        _check_size(self.settings)
         if encoder is None or decoder is None:
             _warn_of_size(input_shape, hidden)
         with torch.random.fork_rng(devices=[]):
@@ -183,7 +178,10 @@ class LatentCovariateModel(nn.Module):
     def negative_elbo(
         self, x: Tensor, y: Tensor, e: Tensor, noise: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Reconstruction error and KL divergence [B] each; their sum is −ELBO up to a constant."""
+        """The ELBO of Section 3.1: reconstruction error and KL(q‖p) [B] each.
+
+        Their sum is −ELBO up to a constant.
+        """
         mean, log_variance, *below = self.encoder(self.standardize(x), y, e)
         if below:
             z, log_marginal, dependence = _draw_dependent(mean, log_variance, below[0], noise)
@@ -194,23 +192,10 @@ class LatentCovariateModel(nn.Module):
         divergence = self.prior.divergence(mean, log_marginal, y, e)
         return reconstruction, divergence + dependence if below else divergence
 
-    def fit(
-        self,
-        source: Source,
-        labels: NDArray[np.int64],
-        environments: NDArray[np.int64],
-        **settings: Any,
-    ) -> LatentCovariateModel:
-        """Maximise the ELBO; see `equipoise.latent.fitting.fit_model` for the settings."""
-        from equipoise.latent.fitting import fit_model
-
-        fit_model(self, source, labels, environments, **settings)
-        return self
-
     def log_label_frequencies(self) -> Tensor:
         """log p^e(y) [|E|, m] of the training examples; −inf where a label never occurs."""
         if not bool(self.label_counts.any()):
-            raise ValueError("this model has not been fitted: call fit first")
+            raise ValueError("this model has not been fitted: call fit_model first")
         return (self.label_counts / self.label_counts.sum(1, keepdim=True)).log()
 
     def identifiability(self) -> Identifiability:
@@ -288,3 +273,83 @@ def _draw_dependent(
     z = mean + (factor @ noise[..., None])[..., 0]
     log_marginal = factor.square().sum(-1).log()
     return z, log_marginal, 0.5 * (log_marginal - log_variance).sum(-1)
+
+
+def is_small(input_shape: tuple[int, ...]) -> bool:
+    """Whether the paper's sizes for 28×28 images apply; to feature vectors they do as well."""
+    return len(input_shape) == 1 or math.prod(input_shape[-2:]) <= 28 * 28
+
+
+def default_hidden(input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The paper's sizes: two layers of 512 up to 28×28 and for vectors, three of 1,024 above."""
+    return (512, 512) if is_small(input_shape) else (1024, 1024, 1024)
+
+
+class MLPEncoder(nn.Module):
+    """q(z | x, y, e) as a perceptron on x with label and environment one-hot beside it.
+
+    The first layer is kept in three parts, so that re-encoding x under every label costs one
+    pass over the pixels instead of m.
+    """
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        n_labels: int,
+        n_environments: int,
+        latent_dim: int,
+        hidden: tuple[int, ...],
+    ) -> None:
+        super().__init__()
+        self.n_labels = n_labels
+        self.from_x = nn.Linear(math.prod(input_shape), hidden[0])
+        self.from_label = nn.Embedding(n_labels, hidden[0])
+        self.from_environment = nn.Embedding(n_environments, hidden[0])
+        # The three parts start as one linear layer would: x speaks louder than the label.
+        bound = 1.0 / math.sqrt(math.prod(input_shape) + n_labels + n_environments)
+        for part in (self.from_x, self.from_label, self.from_environment):
+            nn.init.uniform_(part.weight, -bound, bound)
+        self.rest = _stack_layers(hidden, 2 * latent_dim)
+
+    def forward(self, x: Tensor, y: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        first = self.from_x(x.flatten(1)) + self.from_label(y) + self.from_environment(e)
+        mean, log_variance = self.rest(first).chunk(2, dim=-1)
+        return mean, log_variance
+
+    def encode_hypotheses(self, x: Tensor, e: Tensor) -> Tensor:
+        """Means of z under every label y' [B, m, n]."""
+        first = self.from_x(x.flatten(1)) + self.from_environment(e)
+        rows = [self.rest(first + label).chunk(2, dim=-1)[0] for label in self.from_label.weight]
+        return torch.stack(rows, dim=1)
+
+
+class MLPDecoder(nn.Module):
+    """p(x | z, y) as a perceptron on z with the label one-hot beside it; no environment."""
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        n_labels: int,
+        latent_dim: int,
+        hidden: tuple[int, ...],
+    ) -> None:
+        super().__init__()
+        self.input_shape = input_shape
+        self.from_z = nn.Linear(latent_dim, hidden[-1])
+        self.from_label = nn.Embedding(n_labels, hidden[-1])
+        bound = 1.0 / math.sqrt(latent_dim + n_labels)
+        for part in (self.from_z, self.from_label):
+            nn.init.uniform_(part.weight, -bound, bound)
+        self.rest = _stack_layers(hidden[::-1], math.prod(input_shape))
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        pixels: Tensor = self.rest(self.from_z(z) + self.from_label(y))
+        return pixels.reshape(-1, *self.input_shape)
+
+
+def _stack_layers(widths: tuple[int, ...], n_outputs: int) -> nn.Sequential:
+    """What follows the first layer of a perceptron, whose output has `widths[0]`."""
+    layers: list[nn.Module] = [nn.ReLU()]
+    for width_in, width_out in itertools.pairwise(widths):
+        layers += [nn.Linear(width_in, width_out), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], n_outputs))

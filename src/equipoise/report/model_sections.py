@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise import __version__
 from equipoise.balance import POOLED
-from equipoise.latent.choice import LatentChoice
+from equipoise.latent import LatentChoice
 from equipoise.report.figures import (
     MOST_FEATURES,
     MOST_LABELS,

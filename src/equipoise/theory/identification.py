@@ -208,7 +208,7 @@ def measure_recovery(case: IdentificationCase) -> Record:
         turned = _turn_freely(model, found, case.seed)
         nothing = {"score_distance": None, "match_loss": None, "r2_truth": None}
         return {**record, **_compare(scm, test.z, turned, test.labels, "_twin"), **nothing}
-    scores = log_scores(model, source, test.labels, test.environments, score="observed")
+    scores = log_scores(model, source, test.labels, test.environments, reading="observed")
     return {
         **record,
         **_compare(scm, other, found, test.labels, "_twin"),
