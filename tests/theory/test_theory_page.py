@@ -1,4 +1,4 @@
-"""docs/theory.md says what the committed records say."""
+"""docs/theory-results.md says what the committed records say."""
 
 import json
 from dataclasses import asdict
@@ -31,7 +31,7 @@ from equipoise.theory.minimax import (
 from equipoise.theory.outcome import NOT_AS_PROMISED, show_value
 
 ROOT = Path(__file__).parents[2]
-PAGE = " ".join((ROOT / "docs" / "theory.md").read_text().replace("\n> ", " ").split())
+PAGE = " ".join((ROOT / "docs" / "theory-results.md").read_text().replace("\n> ", " ").split())
 
 
 def read(name):
