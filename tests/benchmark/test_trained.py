@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,7 +7,7 @@ import torch
 
 from equipoise.algorithms import make_featurizer
 from equipoise.benchmark import execute_run, load_run
-from equipoise.benchmark.trained import predict_table, read_examples, write_predictions
+from equipoise.benchmark.trained import export_run, predict_table, read_examples, write_predictions
 from equipoise.data import open_dataset
 
 from .tiny import make_data, make_settings
@@ -199,3 +201,42 @@ def test_unknown_and_missing_columns_are_refused(by_name, tmp_path, change, mess
     trained, frame = by_name
     with pytest.raises(ValueError, match=message):
         predict_file(trained, change(frame), tmp_path / "a.csv")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "run"
+    execute_run(make_settings(), make_data(), path)
+    return load_run(path)
+
+
+def test_onnx_runtime_gives_the_same_probabilities_and_the_labels(exported, x, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    session = onnxruntime.InferenceSession(export_run(exported, tmp_path / "model.onnx"))
+    (found,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(found, exported.predict_proba(x), atol=1e-5)
+    labels = json.loads(session.get_modelmeta().custom_metadata_map["labels"])
+    assert labels == list(exported.label_names)
+
+
+def test_torch_gives_the_same_probabilities_and_the_labels(exported, x, tmp_path):
+    path = export_run(exported, tmp_path / "model.pt2", format="torch")
+    files = {"labels.json": ""}
+    network = torch.export.load(path, extra_files=files).module()
+    found = network(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(found, exported.predict_proba(x), atol=1e-5)
+    assert json.loads(files["labels.json"]) == list(exported.label_names)
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "message"),
+    [
+        ("m.pt", "onnx", "ends in .onnx, got"),
+        ("m.onnx", "torch", "ends in .pt2, got"),
+        ("m.onnx", "onx", "Did you mean 'onnx'"),
+    ],
+)
+def test_another_format_or_ending_is_refused(exported, tmp_path, name, format, message):
+    with pytest.raises(ValueError, match=message):
+        export_run(exported, tmp_path / name, format=format)
+    assert not list(tmp_path.iterdir())

@@ -18,12 +18,12 @@ from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.benchmark.domainbed import read_domainbed, write_chosen
 from equipoise.benchmark.plan import Adjustment, SweepSpec, merge_settings, plan_sweep
 from equipoise.benchmark.recipes import RECIPES, make_settings, parse_choices, parse_value
-from equipoise.benchmark.records import Record
 from equipoise.benchmark.run import OWN_FEATURIZER, execute_run, train_run
 from equipoise.benchmark.selection import (
     RULES,
     SELECTIONS,
     FinishedRun,
+    Record,
     SelectedRun,
     Selection,
     Trial,
@@ -46,6 +46,7 @@ from equipoise.benchmark.trained import (
     PREFERRED,
     TrainedRun,
     check_predictions,
+    export_run,
     load_run,
     predict_table,
     read_dataset,
@@ -93,6 +94,7 @@ __all__ = [
     "choose_cache",
     "collect_runs",
     "execute_run",
+    "export_run",
     "find_balancer",
     "fit_balancer",
     "load_run",

@@ -11,8 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from equipoise.balancer import CausalBalancer
-from equipoise.benchmark.data import RunData, choose_selections
-from equipoise.benchmark.records import digest_code
+from equipoise.benchmark.data import RunData, choose_selections, digest_code
 from equipoise.benchmark.settings import RunSettings
 from equipoise.files import UnusableState
 from equipoise.locks import hold_lock

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,3 +179,34 @@ def choose_selections(settings: RunSettings, data: RunData) -> tuple[str, ...]:
                 f"here: {', '.join(possible)}"
             )
     return settings.selections or possible
+
+
+# What decides a number: a change of any of these may change it.
+ROOMS = ("data", "latent", "balance", "algorithms")
+PARTS = ("data", "batches", "balancers", "training", "evaluation")  # of this room
+NOT_CODE = ("__init__", "balance_job", "demo", "locks", "progress")
+
+
+@lru_cache(maxsize=1)
+def digest_code() -> str:
+    """Sixteen hexadecimal digits of the code behind a run; comments and docstrings do not count.
+
+    Results carry it, so that runs of one code are never mixed with those of another.
+    """
+    package = Path(__file__).parents[1]
+    paths = [path for name in ROOMS for path in sorted((package / name).rglob("*.py"))]
+    paths += [package / "benchmark" / f"{name}.py" for name in PARTS]
+    paths += [path for path in sorted(package.glob("*.py")) if path.stem not in NOT_CODE]
+    parts = [f"{path.relative_to(package)} {digest_source(path.read_text())}" for path in paths]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def digest_source(text: str) -> str:
+    """A digest of what Python executes of a module's text."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            node.body = node.body[1:]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()

@@ -13,16 +13,15 @@ from typing import Any
 
 from equipoise import __version__
 from equipoise.algorithms import TrainingState
-from equipoise.benchmark.data import RunData
+from equipoise.benchmark.data import RunData, digest_code
 from equipoise.benchmark.recipes import list_differences
-from equipoise.benchmark.records import (
+from equipoise.benchmark.selection import (
     RECORDS_VERSION,
+    SELECTIONS,
     OtherVersion,
     Record,
     check_version,
-    digest_code,
 )
-from equipoise.benchmark.selection import SELECTIONS
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import RunResult, Training
 from equipoise.checks import check_path

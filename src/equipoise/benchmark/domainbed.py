@@ -12,8 +12,7 @@ from typing import Any
 import yaml
 
 from equipoise.algorithms import get_algorithm, list_algorithms
-from equipoise.benchmark.records import Record
-from equipoise.benchmark.selection import FinishedRun, SelectedRun
+from equipoise.benchmark.selection import FinishedRun, Record, SelectedRun
 from equipoise.paper import list_environments
 
 FILE = "results.jsonl"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from equipoise.algorithms import Featurizer, Ranks, choose_device, join_ranks
-from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.balancers import choose_cache, needs_balancer, obtain_balancer
 from equipoise.benchmark.data import RunData, choose_selections, find_environment, split_for_run
 from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.benchmark.recipes import make_settings
-from equipoise.benchmark.records import Record
+from equipoise.benchmark.selection import Record
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.tracking import Tracker, choose_trackers, follow, list_metrics
 from equipoise.benchmark.training import Diverged, RunResult, Training, build_algorithm
@@ -125,24 +124,41 @@ def execute_run(
     settings = name_environments(settings, dataset)
     device = choose_device(device)
     ranks = join_ranks(device)
-    job = _Job(
-        settings=settings,
-        dataset=dataset,
-        directory=RunDirectory(output),
-        ranks=ranks,
+    directory = RunDirectory(output)
+    followers = choose_trackers(trackers)
+    prepare = partial(
+        _prepare,
+        settings,
+        split_for_run(settings, dataset),
+        directory,
+        ranks,
         featurizer=featurizer,
         device=device,
         cache=choose_cache(Path(output)) if cache is None else Path(cache),
         num_workers=num_workers,
-        trackers=choose_trackers(trackers),
-        save_every=save_every,
-        on_checkpoint=on_checkpoint,
-        wait=wait,
         verbose=verbose and ranks.is_first,
     )
-    result = job.run_and_write() if ranks.is_first else job.run()
+    if ranks.is_first:
+        with directory.locked(wait=wait):
+            started = time.process_time()
+            training = prepare()
+            if isinstance(training, Training):
+                directory.restore_records(training.records)
+                ready = time.process_time()
+                try:
+                    with follow(followers, settings, directory.path, first_step=training.n_steps):
+                        _train(training, directory, followers, save_every, on_checkpoint, verbose)
+                except Diverged as error:
+                    raise Diverged(f"{error}. {_tell_what_is_kept(directory)}") from error
+                directory.write_times(ready - started, time.process_time() - ready)
+                directory.finish(training.result())
+    else:
+        training = prepare()
+        if isinstance(training, Training):
+            for _ in training.run():
+                pass
     ranks.meet()  # leave together: gloo may abort a process that ends first
-    return result
+    return training.result() if isinstance(training, Training) else training
 
 
 def name_environments(settings: RunSettings, dataset: EnvironmentDataset) -> RunSettings:
@@ -155,113 +171,83 @@ def name_environments(settings: RunSettings, dataset: EnvironmentDataset) -> Run
     return replace(settings, **names)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Job:
-    """One run in its directory, as one rank sees it."""
+def _prepare(
+    settings: RunSettings,
+    data: RunData,
+    directory: RunDirectory,
+    ranks: Ranks,
+    *,
+    featurizer: Featurizer | None,
+    device: str,
+    cache: Path,
+    num_workers: int,
+    verbose: bool,
+) -> Training | RunResult:
+    """The training as far as it has come, or the result if it has come to the end."""
+    # First of all: what cannot be trained should not wait for a balancer to say so.
+    choose_selections(settings, data)
+    algorithm = build_algorithm(settings, data, featurizer=featurizer)
+    finished = None
+    if ranks.is_first:
+        directory.claim(RunDescription.of(settings, data))
+        finished = directory.load_result()
+    finished = ranks.share(finished)
+    if finished is not None:
+        return finished
+    balancer = None
+    if needs_balancer(settings, data):
+        if not ranks.is_first:  # the first fits it if nobody has; the others then find it saved
+            ranks.share(None)
+        balancer = obtain_balancer(settings, data, cache, device=device, verbose=verbose)
+        if ranks.is_first:
+            ranks.share(None)
+    training = Training(
+        settings,
+        data,
+        algorithm,
+        balancer=balancer,
+        device=device,
+        num_workers=num_workers,
+        ranks=ranks,
+    )
+    state = ranks.share(directory.checkpoints.load() if ranks.is_first else None)
+    if state is not None:
+        training.load_training_state(state)
+    if ranks.is_first and training.records:
+        directory.check_best(training.selections)
+    return training
 
-    settings: RunSettings
-    dataset: EnvironmentDataset
-    directory: RunDirectory
-    ranks: Ranks
-    featurizer: Featurizer | None
-    device: str
-    cache: Path
-    num_workers: int
-    trackers: Sequence[Tracker]
-    save_every: float
-    on_checkpoint: Callable[[Record], None] | None
-    wait: bool
-    verbose: bool
 
-    def run(self) -> RunResult:
-        """Train along with the first rank, writing nothing."""
-        prepared = self._prepare()
-        if isinstance(prepared, RunResult):
-            return prepared
-        for _ in prepared.run():
-            pass
-        return prepared.result()
+def _train(
+    training: Training,
+    directory: RunDirectory,
+    trackers: Sequence[Tracker],
+    save_every: float,
+    on_checkpoint: Callable[[Record], None] | None,
+    verbose: bool,
+) -> None:
+    """Train to the end, and keep what must not be lost."""
+    saved = time.monotonic()
+    for _ in training.run(verbose=verbose):
+        if training.at_checkpoint or time.monotonic() - saved > save_every:
+            directory.keep(training)
+            saved = time.monotonic()
+        if training.at_checkpoint:
+            record = training.records[-1]
+            for tracker in trackers:
+                tracker.metrics(list_metrics(record), record.step)
+            if on_checkpoint is not None:
+                on_checkpoint(record)
 
-    def run_and_write(self) -> RunResult:
-        """Train, keep what must not be lost, and end with `result.json`."""
-        with self.directory.locked(wait=self.wait):
-            started = time.process_time()
-            prepared = self._prepare()
-            if isinstance(prepared, RunResult):
-                return prepared
-            self.directory.restore_records(prepared.records)
-            ready = time.process_time()
-            try:
-                self._train(prepared)
-            except Diverged as error:
-                raise Diverged(f"{error}. {self._tell_what_is_kept()}") from error
-            self.directory.write_times(ready - started, time.process_time() - ready)
-            self.directory.finish(prepared.result())
-            return prepared.result()
 
-    def _tell_what_is_kept(self) -> str:
-        path = self.directory.path
-        if self.directory.checkpoints.paths():
-            return (
-                f"The states of {path} up to its last checkpoint are kept; other settings need "
-                "another output"
-            )
+def _tell_what_is_kept(directory: RunDirectory) -> str:
+    path = directory.path
+    if directory.checkpoints.paths():
         return (
-            f"No checkpoint had been reached, so {path} has no weights; delete it, or choose "
-            "another output, before you change the settings"
+            f"The states of {path} up to its last checkpoint are kept; other settings need "
+            "another output"
         )
-
-    def _prepare(self) -> Training | RunResult:
-        """The training as far as it has come, or the result if it has come to the end."""
-        data = split_for_run(self.settings, self.dataset)
-        # First of all: what cannot be trained should not wait for a balancer to say so.
-        choose_selections(self.settings, data)
-        algorithm = build_algorithm(self.settings, data, featurizer=self.featurizer)
-        finished = self.ranks.share(self._claim(data) if self.ranks.is_first else None)
-        if finished is not None:
-            return finished
-        training = Training(
-            self.settings,
-            data,
-            algorithm,
-            balancer=self._find_balancer(data) if needs_balancer(self.settings, data) else None,
-            device=self.device,
-            num_workers=self.num_workers,
-            ranks=self.ranks,
-        )
-        saved = self.directory.checkpoints.load() if self.ranks.is_first else None
-        state = self.ranks.share(saved)
-        if state is not None:
-            training.load_training_state(state)
-        if self.ranks.is_first and training.records:
-            self.directory.check_best(training.selections)
-        return training
-
-    def _claim(self, data: RunData) -> RunResult | None:
-        self.directory.claim(RunDescription.of(self.settings, data))
-        return self.directory.load_result()
-
-    def _find_balancer(self, data: RunData) -> CausalBalancer:
-        """The first rank fits it if nobody has; the others then find it saved."""
-        if not self.ranks.is_first:
-            self.ranks.share(None)
-        balancer = obtain_balancer(
-            self.settings, data, self.cache, device=self.device, verbose=self.verbose
-        )
-        if self.ranks.is_first:
-            self.ranks.share(None)
-        return balancer
-
-    def _train(self, training: Training) -> None:
-        first_step, saved = training.n_steps, time.monotonic()
-        with follow(self.trackers, self.settings, self.directory.path, first_step=first_step):
-            for _ in training.run(verbose=self.verbose):
-                if training.at_checkpoint or time.monotonic() - saved > self.save_every:
-                    self.directory.keep(training)
-                    saved = time.monotonic()
-                if training.at_checkpoint:
-                    record = training.records[-1]
-                    for tracker in self.trackers:
-                        tracker.metrics(list_metrics(record), record.step)
-                if training.at_checkpoint and self.on_checkpoint is not None:
-                    self.on_checkpoint(training.records[-1])
+    return (
+        f"No checkpoint had been reached, so {path} has no weights; delete it, or choose "
+        "another output, before you change the settings"
+    )

@@ -1,4 +1,4 @@
-"""Which run and checkpoint is *the* one: selection rules, each stating what data it needs."""
+"""What checkpoints saw, and which is *the* one: selection rules and the data each needs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,67 @@ import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from equipoise.benchmark.records import Record
 from equipoise.checks import check_choice
 from equipoise.paper import find_accuracy
 
 METRIC = "balancer.metric"  # a setting that the paper varies as well
+RECORDS_VERSION = 2
+
+
+class OtherVersion(ValueError):
+    """Written by a version of equipoise whose records have another form."""
+
+
+def check_version(found: Any) -> None:
+    """Raise `OtherVersion` unless records of this version can be read here."""
+    if found != RECORDS_VERSION:
+        raise OtherVersion(
+            f"its records are of version {found!r}, this equipoise reads version "
+            f"{RECORDS_VERSION}: read it with the equipoise that wrote it, or train again"
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    """The losses since the last checkpoint and the accuracies at this one.
+
+    step : updates done
+    loss : cross-entropy, and `losses` every reported term; means over the steps since the last
+    train_accuracy, held_out_accuracy : of every environment by name, the test one included
+    validation_accuracy : mean of the training environments' held-out accuracies
+    balanced_validation_accuracy : the same with balanced weights; None without a balancer
+    ood_accuracy : on the test environment's train part, the number DomainBed reports
+    ood_held_out_accuracy : on its held-out part
+    """
+
+    step: int
+    loss: float
+    losses: Mapping[str, float]
+    train_accuracy: Mapping[str, float]
+    held_out_accuracy: Mapping[str, float]
+    validation_accuracy: float
+    balanced_validation_accuracy: float | None
+    ood_accuracy: float | None
+    ood_held_out_accuracy: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a JSON line."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Record:
+        """A record from what `to_json` gave."""
+        known = {field.name for field in fields(cls)}
+        if "step" in values and known != set(values):  # else it is no record at all
+            strange = sorted(known ^ set(values))
+            raise OtherVersion(
+                f"a record has other fields than those of this equipoise ({', '.join(strange)}): "
+                "read it with the equipoise that wrote it, or train again"
+            )
+        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from equipoise.benchmark.directory import OtherCode, RunDirectory
 from equipoise.benchmark.domainbed import holds_domainbed, read_domainbed
 from equipoise.benchmark.plan import LISTED, PlannedRun
 from equipoise.benchmark.recipes import parse_value, resolve_balancer
-from equipoise.benchmark.records import RECORDS_VERSION, check_version
-from equipoise.benchmark.selection import FinishedRun
+from equipoise.benchmark.selection import RECORDS_VERSION, FinishedRun, check_version
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import RunResult
 from equipoise.benchmark.workers import LocalWorkers, Report, SweepTask, TaskOutcome

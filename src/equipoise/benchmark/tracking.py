@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from equipoise.benchmark.records import Record
+from equipoise.benchmark.selection import Record
 from equipoise.benchmark.settings import RunSettings
 from equipoise.checks import check_choice, require
 

@@ -1,9 +1,13 @@
-"""A trained model brought back from its directory, and its predictions."""
+"""A trained model brought back from its directory, its predictions, and its export."""
 
 from __future__ import annotations
 
 import io
+import json
+import logging
+import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from equipoise.algorithms import Algorithm, Featurizer, choose_device, make_featurizer
 from equipoise.benchmark.data import find_environment
@@ -22,7 +26,7 @@ from equipoise.benchmark.evaluation import BLOCK
 from equipoise.benchmark.run import OWN_FEATURIZER
 from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import make_algorithm
-from equipoise.checks import check_choice
+from equipoise.checks import check_choice, check_path, require
 from equipoise.data import align_features, as_source, get_dataset, read_features, read_images
 from equipoise.files import check_regular, list_arrays, load_state, read_array, write_whole
 
@@ -294,3 +298,75 @@ def _read_folder(path: Path) -> Examples:
     if len(shapes) > 1:
         raise ValueError(f"the examples in {path} differ in shape: {sorted(shapes)}")
     return Examples(np.stack(rows), [file.name for file in files])
+
+
+EXPORTS = {"onnx": ".onnx", "torch": ".pt2"}
+
+
+class Predictor(nn.Module):
+    """The network as `TrainedRun.predict_proba` uses it: examples -> probabilities [N, m]."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        super().__init__()
+        self.algorithm = algorithm
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.algorithm.predict(x).softmax(dim=1)
+
+
+def export_run(run: TrainedRun, path: str | Path, *, format: str = "onnx") -> Path:
+    """Write the network of a run with its labels.
+
+    Parameters
+    ----------
+    run : TrainedRun
+        As `load_run` gives it.
+    path : str or Path
+        The file, .onnx or .pt2.
+    format : str
+        "onnx" for ONNX Runtime and its like, labels under the metadata key `labels`; "torch" for
+        `torch.export.load`, labels as the extra file `labels.json`. Pixels are in 0…1.
+    """
+    check_choice("format", format, EXPORTS)
+    path = check_path("path", path)
+    if path.suffix != EXPORTS[format]:
+        raise ValueError(f"a file of the format {format} ends in {EXPORTS[format]}, got {path}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; name a file")
+    facts = {
+        "labels": json.dumps(list(run.label_names)),
+        "features": json.dumps(run.feature_names and list(run.feature_names)),
+        "equipoise": repr(run),
+    }
+    if format == "onnx":
+        onnx = require("onnx", extra="onnx")
+        require("onnxscript", extra="onnx")
+    example = torch.zeros(2, *run.input_shape)
+    rows = {0: torch.export.Dim.DYNAMIC}
+    network = Predictor(run.algorithm).cpu().eval()
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # torch's notes on packages that are not needed here
+    with warnings.catch_warnings(), ExitStack() as stack:
+        stack.callback(logging.disable, before)
+        warnings.simplefilter("ignore")  # of torch about itself
+        try:
+            program = torch.export.export(network, (example,), dynamic_shapes=(rows,))
+        except Exception as error:  # whatever a network does that cannot be traced
+            raise ValueError(f"the network of {run!r} cannot be exported: {error}") from error
+        with write_whole(path) as temporary:
+            if format == "torch":
+                files: dict[str, Any] = {f"{name}.json": text for name, text in facts.items()}
+                torch.export.save(program, temporary, extra_files=files)
+                return path
+            made = torch.onnx.export(
+                program,
+                dynamo=True,
+                input_names=["x"],
+                output_names=["probabilities"],
+                verbose=False,
+            )
+            assert made is not None  # as of every call without a file
+            model = made.model_proto
+            onnx.helper.set_model_props(model, facts)
+            temporary.write_bytes(model.SerializeToString())
+    return path

@@ -25,10 +25,9 @@ from equipoise.algorithms import (
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.balancers import fit_balancer, needs_balancer
 from equipoise.benchmark.batches import StepExamples, feed_steps, make_batches, place_batches
-from equipoise.benchmark.data import RunData, choose_selections, split_for_run
+from equipoise.benchmark.data import RunData, choose_selections, digest_code, split_for_run
 from equipoise.benchmark.evaluation import Evaluator
-from equipoise.benchmark.records import Record, digest_code
-from equipoise.benchmark.selection import SELECTIONS
+from equipoise.benchmark.selection import SELECTIONS, Record
 from equipoise.benchmark.settings import ANNEAL, RunSettings
 from equipoise.data import EnvironmentDataset
 from equipoise.denormals import flush_denormals

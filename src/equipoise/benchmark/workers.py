@@ -21,8 +21,8 @@ from types import ModuleType
 from typing import Any
 
 from equipoise.benchmark.plan import import_own
-from equipoise.benchmark.records import Record
 from equipoise.benchmark.run import execute_run
+from equipoise.benchmark.selection import Record
 from equipoise.benchmark.settings import RunSettings
 from equipoise.data import EnvironmentDataset, get_dataset
 from equipoise.files import write_json

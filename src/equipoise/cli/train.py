@@ -237,7 +237,6 @@ def export(
     ] = None,
 ) -> None:
     """Write the trained network with its labels as one file for other programs."""
-    from equipoise.benchmark import load_run
-    from equipoise.benchmark.export import export_run
+    from equipoise.benchmark import export_run, load_run
 
     typer.echo(export_run(load_run(run, selection=selection), output, format=format.value))
