@@ -23,8 +23,8 @@ from benchmarks.matching import METRICS, colored_mnist10, describe_machine, make
 from equipoise.balance.distances import Scores, get_metric
 from equipoise.balance.engines.choice import ENGINES, cheapest
 from equipoise.balance.engines.kernels import prepare
-from equipoise.balance.engines.libraries import import_faiss
 from equipoise.balance.engines.pruning import partition
+from equipoise.checks import require
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = {
@@ -58,7 +58,7 @@ def run(quick: bool) -> None:
     limit = 0.5 if quick else 2.0
     points = []
     if find_spec("faiss") is not None:
-        import_faiss()  # loaded first, so that its threads are limited as well
+        require("faiss", extra="faiss")  # loaded first, so that its threads are limited as well
     with threadpool_limits(1):
         _warm_up()
         for m, sizes in (QUICK if quick else SIZES).items():

@@ -18,6 +18,7 @@ from equipoise.balance.engines.kernels import (
     Kernel,
     factors_of,
     make_kernel,
+    near_limit,
 )
 from equipoise.balance.engines.nearest import Candidates, Nearest, rank_pairs, rank_table
 
@@ -34,11 +35,14 @@ class Blocks(Protocol):
 
     def values(self, anchors: Factors) -> None: ...
 
-    def least(self, k: int) -> Float32Array: ...
+    def least(self, k: int) -> Float32Array:
+        """A value that at least k candidates of each row do not exceed."""
 
-    def places(self, k: int) -> IntArray: ...
+    def places(self, k: int) -> IntArray:
+        """The k candidates of least value."""
 
-    def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]: ...
+    def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]:
+        """Rows, in order, and columns of all values up to the limit of their row."""
 
 
 @dataclass(frozen=True)
@@ -116,18 +120,9 @@ class BlockedEngine:
             table = np.where(table < len(self.candidates), table, -1)
             found = rank_table(self.metric, anchors.take(here), self.candidates, table, k)
             upper = found.distances[:, -1]
-        rows, places = near_pairs(self._kernel, blocks, sizes, upper)
+        rows, places = blocks.below(near_limit(self._kernel, sizes, upper))
         real = places < len(self.candidates)
         return rows[real], places[real]
-
-
-def near_pairs(
-    kernel: Kernel, blocks: Blocks, sizes: FloatArray, upper: FloatArray
-) -> tuple[IntArray, IntArray]:
-    """Rows and columns of a block whose value allows a distance of at most `upper`."""
-    with np.errstate(over="ignore"):
-        limit = kernel.limit(sizes, upper).astype(np.float32)
-    return blocks.below(np.nextafter(limit, np.float32(np.inf)))
 
 
 class Shortlist:
@@ -238,7 +233,6 @@ class NumpyBlocks:
         self._least = self._values.min(axis=1) if members > 1 else values  # [rows, groups]
 
     def least(self, k: int) -> Float32Array:
-        """A value that at least k candidates of the row do not exceed."""
         if k == 1:
             return np.asarray(self._least.min(axis=1))
         values = self._least if 2 * k <= self._least.shape[1] else self._flat()
@@ -248,13 +242,11 @@ class NumpyBlocks:
         return self._values.reshape(len(self._values), -1)
 
     def places(self, k: int) -> IntArray:
-        """The k candidates of least value."""
         if k == 1:
             return np.asarray(self._flat().argmin(axis=1)[:, None])
         return np.asarray(np.argpartition(self._flat(), k - 1, axis=1)[:, :k])
 
     def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]:
-        """Rows, in order, and columns of all values up to the limit of their row."""
         near_groups = self._least <= limit[:, None]
         width = near_groups.shape[1]
         if near_groups.size == self._values.size:
@@ -321,17 +313,14 @@ class TorchBlocks:
             torch.set_float32_matmul_precision(precision)
 
     def least(self, k: int) -> Float32Array:
-        """The k-th least value of each row."""
         values = self._values.topk(k, dim=1, largest=False).values[:, -1]
         return np.asarray(values.cpu().numpy())
 
     def places(self, k: int) -> IntArray:
-        """The k candidates of least value."""
         places = self._values.topk(k, dim=1, largest=False).indices
         return np.asarray(places.cpu().numpy(), dtype=np.int64)
 
     def below(self, limit: Float32Array) -> tuple[IntArray, IntArray]:
-        """Rows, in order, and columns of all values up to the limit of their row."""
         near = self._values <= torch.from_numpy(limit).to(self._device)[:, None]
         rows, columns = near.nonzero(as_tuple=True)
         return rows.cpu().numpy(), columns.cpu().numpy()

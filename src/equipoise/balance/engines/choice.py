@@ -21,10 +21,10 @@ from equipoise.balance.engines.blocked import (
     BlockedEngine,
     TorchBlocks,
 )
-from equipoise.balance.engines.libraries import FaissEngine, HNSWEngine, import_faiss
+from equipoise.balance.engines.libraries import FaissEngine, HNSWEngine
 from equipoise.balance.engines.nearest import DirectEngine, Nearest
 from equipoise.balance.engines.pruning import CellsEngine, KDTreeEngine, LineEngine, partition
-from equipoise.checks import check_choice, check_count
+from equipoise.checks import check_choice, check_count, require
 
 #: Seconds for one pair in blocks: a part that does not depend on m, and one for each label.
 #: Calibrated by `python -m benchmarks match-growth` on one core.
@@ -47,11 +47,15 @@ _NEIGHBOURS = 512
 _OPTIMISM = 1.25  # sampled neighbourhoods are a little denser than the groups of a search
 
 
-class _Engine(Protocol):
+class Engine(Protocol):
+    """Finds the k nearest candidates of anchors, by (distance, position)."""
+
+    name: str
+
     def nearest(self, anchors: Scores, k: int) -> Nearest: ...
 
 
-Maker = Callable[[Metric, Scores], _Engine]
+Maker = Callable[[Metric, Scores], Engine]
 
 
 def blocked_seconds(metric: Metric, n_labels: int, n_candidates: int) -> float:
@@ -69,7 +73,7 @@ def rivals(metric: Metric, n_labels: int, n_candidates: int) -> list[str]:
     if n_candidates >= 1 << 13:
         names.append("cells")
     if metric.name == "l1" and n_labels >= 8 and find_spec("faiss") is not None:
-        import_faiss()  # once, and not on the clock
+        require("faiss", extra="faiss")  # once, and not on the clock
         names.append("faiss")
     return names
 
@@ -161,15 +165,12 @@ class _Trial:
         self.seconds = min(before, self.seconds)
 
     def _look(self, part: slice) -> None:
-        each = _per_anchor(self._engine, self._sample.take(part), self._k)
+        anchors = self._sample.take(part)
+        started = time.thread_time()
+        self._engine.nearest(anchors, self._k)
+        each = (time.thread_time() - started) / len(anchors)
         scale = _OPTIMISM if self.name == "cells" else 1.0
         self.seconds = self._built + scale * each * self._n_anchors
-
-
-def _per_anchor(engine: _Engine, anchors: Scores, k: int) -> float:
-    started = time.thread_time()
-    engine.nearest(anchors, k)
-    return (time.thread_time() - started) / len(anchors)
 
 
 def _spaced(anchors: Scores, predicted: float) -> Scores:
@@ -193,15 +194,7 @@ def _neighbourhoods(anchors: Scores) -> Scores:
     return anchors.take(np.concatenate(rows))
 
 
-class Engine(Protocol):
-    """Finds the k nearest candidates of anchors, by (distance, position)."""
-
-    name: str
-
-    def nearest(self, anchors: Scores, k: int) -> Nearest: ...
-
-
-ENGINES: dict[str, Callable[[Metric, Scores], Engine]] = {
+ENGINES: dict[str, Maker] = {
     engine.name: engine
     for engine in (
         DirectEngine,
@@ -252,7 +245,7 @@ class Search:
             size = len(candidates).bit_length()
             if size not in self.chosen:
                 self.chosen[size] = cheapest(
-                    self.metric, candidates, anchors, k, dict(ENGINES), n_anchors
+                    self.metric, candidates, anchors, k, ENGINES, n_anchors
                 )
             name = self.chosen[size]
         return self._build(name, candidates)

@@ -229,6 +229,13 @@ class LpKernel:
         return np.asarray(square - sizes**2 * (1 - 4 * RELATIVE_SLACK) + error + _TINY)
 
 
+def near_limit(kernel: Kernel, sizes: FloatArray, upper: FloatArray) -> Float32Array:
+    """The largest float32 value that a candidate within the distance `upper` can have."""
+    with np.errstate(over="ignore"):
+        limit = kernel.limit(sizes, upper).astype(np.float32)
+    return np.asarray(np.nextafter(limit, np.float32(np.inf)))
+
+
 def make_kernel(metric: Metric, candidates: Scores) -> Kernel:
     """The kernel of a metric over some candidates."""
     return KLKernel(candidates) if metric.order is None else LpKernel(metric, candidates)

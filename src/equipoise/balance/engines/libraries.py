@@ -8,8 +8,15 @@ import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
 from equipoise.balance.engines.blocked import BlockedEngine
-from equipoise.balance.engines.kernels import Float32Array, factors_of, make_kernel, prepare
+from equipoise.balance.engines.kernels import (
+    Float32Array,
+    factors_of,
+    make_kernel,
+    near_limit,
+    prepare,
+)
 from equipoise.balance.engines.nearest import Nearest, rank_table
+from equipoise.checks import require
 
 _SPARE = 7  # candidates beyond k, so that most anchors are proven at the first look
 _ROWS_AT_ONCE = 1 << 13
@@ -27,7 +34,7 @@ class FaissEngine:
     def __init__(self, metric: Metric, candidates: Scores) -> None:
         if metric.name == "linf":
             raise ValueError("engine 'faiss' is not for the metric 'linf': use 'auto'")
-        self._faiss = import_faiss()
+        self._faiss = require("faiss", extra="faiss")
         self.metric = metric
         self.candidates = candidates
         self._kernel = make_kernel(metric, candidates)
@@ -83,20 +90,7 @@ class FaissEngine:
         else:
             bare = anchors.take(rows).bare()
             upper = rank_table(self.metric, bare, self.candidates, table, k).distances[:, -1]
-        with np.errstate(over="ignore"):
-            limit = self._kernel.limit(sizes, upper).astype(np.float32)
-        return np.asarray(np.nextafter(limit, np.float32(np.inf)))
-
-
-def import_faiss() -> Any:
-    """faiss, or an error that names the extra."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError(
-            "engine 'faiss' needs the extra: pip install 'equipoise[faiss]'"
-        ) from error
-    return faiss
+        return near_limit(self._kernel, sizes, upper)
 
 
 _SAMPLE = 256
@@ -116,7 +110,8 @@ class HNSWEngine:
         self.metric = metric
         self.candidates = candidates
         self.recall: float | None = None
-        self._index = _import_hnswlib().Index(space="l2", dim=candidates.prob.shape[1])
+        hnswlib = require("hnswlib", extra="hnsw")
+        self._index = hnswlib.Index(space="l2", dim=candidates.prob.shape[1])
         self._index.init_index(
             max_elements=len(candidates), ef_construction=200, M=16, random_seed=0
         )
@@ -140,11 +135,3 @@ class HNSWEngine:
         self._index.set_ef(max(2 * width, 64))
         table, _ = self._index.knn_query(self._view(anchors), k=width, num_threads=1)
         return rank_table(self.metric, anchors, self.candidates, table.astype(np.int64), k)
-
-
-def _import_hnswlib() -> Any:
-    try:
-        import hnswlib
-    except ImportError as error:
-        raise ImportError("engine 'hnsw' needs the extra: pip install 'equipoise[hnsw]'") from error
-    return hnswlib

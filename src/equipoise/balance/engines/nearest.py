@@ -157,26 +157,6 @@ class DirectEngine:
         for start in range(0, len(self.candidates), across):
             part = self.candidates.take(slice(start, start + across))
             distances = self.metric.distance(p, part)
-            keep = min(k, len(part))
-            if keep < len(part):
-                # Everything up to the keep-th distance, ties included.
-                cut = np.partition(distances, keep - 1, axis=1)[:, keep - 1]
-                rows, columns = np.nonzero(distances <= cut[:, None])
-            else:
-                rows, columns = np.indices(distances.shape).reshape(2, -1)
-            found = _first_k_of_pairs(distances, rows, columns, keep)
-            best = best.merge(found, start)
+            positions = np.broadcast_to(np.arange(len(part)), distances.shape)
+            best = best.merge(first_k(distances, positions, k), start)
         return best
-
-
-def _first_k_of_pairs(
-    distances: np.ndarray, rows: np.ndarray, columns: np.ndarray, keep: int
-) -> Nearest:
-    # np.nonzero gives columns in order, so a stable sort by distance leaves ties by position.
-    values = distances[rows, columns]
-    order = np.lexsort((columns, values, rows))
-    rows, columns, values = rows[order], columns[order], values[order]
-    rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(distances)))[rows]
-    kept = rank < keep
-    shape = (len(distances), keep)
-    return Nearest(values[kept].reshape(shape), columns[kept].reshape(shape).astype(np.int64))

@@ -13,7 +13,13 @@ from scipy.spatial import cKDTree
 
 from equipoise.balance.distances import RELATIVE_SLACK, Boxes, FloatArray, IntArray, Metric, Scores
 from equipoise.balance.engines.blocked import BlockedEngine, Shortlist, combine_block
-from equipoise.balance.engines.kernels import Factors, Float32Array, make_kernel, prepare
+from equipoise.balance.engines.kernels import (
+    Factors,
+    Float32Array,
+    make_kernel,
+    near_limit,
+    prepare,
+)
 from equipoise.balance.engines.nearest import DirectEngine, Nearest, rank_table
 
 _ROUNDING = float(np.finfo(np.float32).eps)
@@ -224,11 +230,6 @@ class CellsEngine:
         combine_block(self._kernel, anchors, columns, values)
         return values
 
-    def _limit(self, sizes: FloatArray, upper: FloatArray) -> Float32Array:
-        with np.errstate(over="ignore"):
-            limit = self._kernel.limit(sizes, upper).astype(np.float32)
-        return np.asarray(np.nextafter(limit, np.float32(np.inf)))
-
     def _visit(
         self,
         anchors: Scores,
@@ -240,7 +241,7 @@ class CellsEngine:
         """Hold each cell against the anchors that it can be near."""
         factors = Factors(*anchors.factors)
         sizes = factors.sizes
-        limit = self._limit(sizes, upper)
+        limit = near_limit(self._kernel, sizes, upper)
         order = np.argsort(cells, kind="stable")
         rows, cells = rows[order], cells[order]
         cuts = np.searchsorted(cells, np.arange(len(self._starts)))
@@ -257,7 +258,7 @@ class CellsEngine:
         return self._sift(row, self._order[column], value, sizes, k)
 
     def _raise(self, sizes: FloatArray, value: Float32Array) -> Float32Array:
-        return self._limit(sizes, self._kernel.upper(sizes, value))
+        return near_limit(self._kernel, sizes, self._kernel.upper(sizes, value))
 
     def _sift(
         self, rows: IntArray, places: IntArray, values: Float32Array, sizes: FloatArray, k: int
