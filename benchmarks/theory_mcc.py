@@ -9,6 +9,7 @@ network of the segment.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from equipoise.latent import (
     fit_model,
     start_from_components,
 )
-from equipoise.theory import SegmentedSample, mean_correlation, sample_segments
+from equipoise.theory import draw_mixing, mean_correlation
 
 HIDDEN = (64, 64)
 BATCH = 400
@@ -48,6 +49,27 @@ def run(quick: bool) -> None:
     ours, theirs, longer = np.median(found, axis=0)
     print(f"median MCC: equipoise {ours:.3f}, iVAE {theirs:.3f} in as many steps, {longer:.3f} in")
     print("as much time")
+
+
+@dataclass(frozen=True)
+class SegmentedSample:
+    """Mixed sources x [N, n], the segment [N] of each, and the sources z [N, n] themselves."""
+
+    x: np.ndarray
+    segments: np.ndarray
+    z: np.ndarray
+
+
+def sample_segments(
+    *, seed: int, n_sources: int = 5, n_segments: int = 40, per_segment: int = 1000
+) -> SegmentedSample:
+    """Gaussian sources whose deviations, uniform in 0.1 … 2.1, differ by segment; then mixed."""
+    generator = np.random.default_rng([seed, 0x1CA])
+    deviations = generator.uniform(0.1, 2.1, size=(n_segments, n_sources))
+    segments = np.repeat(np.arange(n_segments), per_segment)
+    z = deviations[segments] * generator.normal(size=(len(segments), n_sources))
+    mixing = draw_mixing(n_sources, depth=2, generator=generator)
+    return SegmentedSample(mixing.apply(z), segments, z)
 
 
 def fit_ours(sample: SegmentedSample, steps: int, seed: int) -> np.ndarray:

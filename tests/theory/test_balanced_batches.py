@@ -1,16 +1,20 @@
-"""Theorem 3.7: the share of every label in batches, against the formula."""
+"""Theorem 3.7: label shares against the formula. Theorem 3.6: exactly finer functions balance."""
 
 import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.theory.balanced_batches import (
+    PROPENSITY,
     BalanceCase,
     balanced_share,
+    conditional_information,
+    examine_functions,
     examine_ties,
+    is_finer,
     measure_balance,
     sample_discrete,
 )
@@ -82,8 +86,32 @@ def test_an_empty_cell_is_refused():
 
 
 def test_values_that_share_a_score_are_balanced_only_by_drawing_among_ties():
-    first, once, drawn = examine_ties(4000, seed=0)
-    assert first["gap_given_z"] > 0.2
-    assert once["gap_given_z"] > 0.2
-    assert drawn["gap_given_z"] < 0.08
-    assert {row["gap_given_score"] for row in (first, once, drawn)} == {0.0}
+    ties = examine_ties(4000, seed=0)
+    first, once, drawn = ties["largest gap given Z"]
+    assert first > 0.2
+    assert once > 0.2
+    assert drawn < 0.08
+    assert set(ties["given s(Z)"]) == {0.0}
+
+
+def test_finer_functions_balance_and_coarser_do_not():
+    found = examine_functions(4000, seed=0)
+    finer, coarser = found[found["finer"]], found[~found["finer"]]
+    assert list(finer["b(Z)"]) == ["Z itself", "finer than s(Z)", "s(Z)"]
+    assert finer["I(Y;Z|b)"].abs().max() < 1e-12
+    assert (finer["I(Y;Z) in batches"] < 0.03 * finer["I(Y;Z) before"]).all()
+    assert coarser["I(Y;Z|b)"].min() > 0.01
+    assert (coarser["I(Y;Z) in batches"] > 0.1 * coarser["I(Y;Z) before"]).all()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 5), min_size=6, max_size=6))
+def test_a_function_leaves_nothing_exactly_if_it_is_finer(codes):
+    function = np.array(codes)
+    left = conditional_information(PROPENSITY / 6, function)
+    assert (left < 1e-12) == is_finer(function, PROPENSITY)
+
+
+def test_one_entry_of_the_score_is_not_enough_for_three_labels():
+    first = np.unique(PROPENSITY[:, 0], return_inverse=True)[1]
+    assert not is_finer(first, PROPENSITY)

@@ -6,7 +6,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from equipoise.theory.scm import SyntheticSCM, draw_mixing, sample_segments
+from equipoise.theory.scm import SyntheticSCM, draw_mixing
+
+
+def invert(mixing, h):
+    """What went into a mixing: layer by layer, from the last."""
+    for weight, bias in reversed(mixing.layers):
+        h = np.linalg.solve(weight, (np.where(h > 0, h, h / mixing.slope) - bias).T).T
+    return h
+
+
+def unmix(scm, x):
+    """The left inverse of x without noise: z [N, n] and the label [N]."""
+    inner = x @ scm._embedding
+    if scm.mechanism == "shared":
+        inner = invert(scm._mixings[0], inner)
+    z, labels = inner[:, : scm.n_latents].copy(), inner[:, scm.n_latents :].argmax(axis=1)
+    if scm.mechanism == "per-label":
+        for label, mixing in enumerate(scm._mixings):
+            z[labels == label] = invert(mixing, z[labels == label])
+    return z, labels
 
 
 @settings(max_examples=20, deadline=None)
@@ -15,14 +34,14 @@ def test_every_mixing_can_be_undone(width, depth, slope, seed):
     generator = np.random.default_rng(seed)
     mixing = draw_mixing(width, depth=depth, slope=slope, generator=generator)
     z = generator.normal(size=(20, width))
-    np.testing.assert_allclose(mixing.invert(mixing.apply(z)), z, atol=1e-7)
+    np.testing.assert_allclose(invert(mixing, mixing.apply(z)), z, atol=1e-7)
 
 
 @pytest.mark.parametrize("mechanism", ["shared", "per-label"])
 def test_x_without_noise_tells_label_and_z(mechanism):
     scm = SyntheticSCM(n_labels=3, n_environments=2, mechanism=mechanism, noise=0.0, seed=4)
     sample = scm.sample(500, seed=5)
-    z, labels = scm.unmix(sample.x)
+    z, labels = unmix(scm, sample.x)
     np.testing.assert_array_equal(labels, sample.labels)
     np.testing.assert_allclose(z, sample.z, atol=1e-7)
 
@@ -72,13 +91,6 @@ def test_k_2_varies_variances_too():
     np.testing.assert_array_equal(scm.sufficient_statistics(z)[:, 5:], z**2)
 
 
-def test_presets_take_changes():
-    easy, hard = SyntheticSCM.easy(seed=0), SyntheticSCM.hard(n_labels=3, seed=0)
-    assert easy.mechanism == "shared"
-    assert (hard.mechanism, hard.depth, hard.n_labels) == ("per-label", 3, 3)
-    assert np.abs(easy.means).mean() > np.abs(hard.means).mean()
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -93,11 +105,3 @@ def test_presets_take_changes():
 def test_a_wrong_setting_is_named(wrong, message):
     with pytest.raises(ValueError, match=message):
         SyntheticSCM(**wrong)
-
-
-def test_segments_differ_in_variance_and_not_in_mean():
-    sample = sample_segments(n_segments=5, per_segment=4000, seed=0)
-    deviations = np.stack([sample.z[sample.segments == s].std(axis=0) for s in range(5)])
-    assert deviations.max() / deviations.min() > 3
-    means = np.stack([sample.z[sample.segments == s].mean(axis=0) for s in range(5)])
-    assert np.abs(means / deviations).max() < 5 / np.sqrt(4000)

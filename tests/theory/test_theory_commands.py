@@ -1,16 +1,16 @@
 """`equipoise theory …` ends in a table, a plot and a sentence, and goes on where it stopped."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from equipoise import theory
 from equipoise.cli import app
-from equipoise.theory import run_balance as run_balance_function
-from equipoise.theory import run_minimax as run_minimax_function
-from equipoise.theory.balanced_batches import BalanceCase
-from equipoise.theory.minimax import MinimaxCase
+from equipoise.theory.balanced_batches import BALANCE, BalanceCase
+from equipoise.theory.minimax import MINIMAX, MinimaxCase
 
 runner = CliRunner()
 
@@ -42,7 +42,7 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path):
     assert "is a file" in " ".join(result.output.split())
 
 
-def make_small_balance(seed, *, quick):
+def make_small_balance(seed, quick):
     return [
         BalanceCase(m, a, matching, 4000, 1, 30, seed)
         for m, a in ((3, 1), (3, 2))
@@ -50,18 +50,17 @@ def make_small_balance(seed, *, quick):
     ]
 
 
-def make_small_minimax(seeds, *, quick):
+def make_small_minimax(seed, quick):
     return [
         MinimaxCase(world, batches, 500, 20, 500, seed)
-        for seed in seeds
         for world in ("discrete", "Gaussian")
         for batches in ("random", "balanced")
     ]
 
 
 def test_balance_ends_in_tables_a_plot_and_a_sentence_and_is_repeatable(tmp_path, monkeypatch):
-    module = __import__("equipoise.theory.balanced_batches", fromlist=["x"])
-    monkeypatch.setattr(module, "list_balance_cases", make_small_balance)
+    small = replace(BALANCE, list_cases=make_small_balance)
+    monkeypatch.setattr(theory, "run_balance", small.run)
     result = runner.invoke(app, ["theory", "balance", "--quick", "--output", str(tmp_path / "a")])
     assert result.exit_code == 0, result.output
     outcome = json.loads((tmp_path / "a" / "outcome.json").read_text())
@@ -74,14 +73,16 @@ def test_balance_ends_in_tables_a_plot_and_a_sentence_and_is_repeatable(tmp_path
     assert exact.loc[exact["a"] == 2, "largest gap"].max() < 1e-12
     functions = pd.read_csv(tmp_path / "a" / "balancing-scores.csv")
     assert functions["finer"].sum() == 3
-    again = run_balance_function(tmp_path / "a", quick=True, verbose=False)
+    again = small.run(tmp_path / "a", quick=True, verbose=False)
     assert again.sentence == outcome["sentence"]
 
 
-def test_minimax_compares_closed_forms_and_networks(tmp_path, monkeypatch):
-    module = __import__("equipoise.theory.minimax", fromlist=["x"])
-    monkeypatch.setattr(module, "list_minimax_cases", make_small_minimax)
-    found = run_minimax_function(tmp_path, quick=True, verbose=False)
+def test_minimax_compares_closed_forms_and_networks(tmp_path):
+    small = replace(MINIMAX, list_cases=make_small_minimax)
+    found = small.run(tmp_path, quick=True, verbose=False)
+    assert found.sentence.startswith("A quick look")
+    again = small.run(tmp_path, verbose=False)  # not quick: too small to be as promised
+    assert again.sentence.startswith("Not as promised")
     table = found.tables["worst case over environments"]
     assert set(table["classifier"]) >= {"Bayes, balanced", "network, ERM", "network, balanced"}
     balanced = table[table["classifier"] == "Bayes, balanced"]["cross-entropy"].to_numpy()

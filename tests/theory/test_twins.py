@@ -65,16 +65,6 @@ def test_the_twist_changes_no_density_of_any_environment():
         np.testing.assert_allclose(after, before, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("changes", "accuracy"),
-    [({}, 1e-9), ({"statistics": 2, "n_labels": 2, "n_environments": 3}, 1e-4)],
-)
-def test_a_twin_can_be_undone(changes, accuracy):
-    _, twin, sample = make_twin(**changes)
-    z, labels = sample.z[:500], sample.labels[:500]
-    np.testing.assert_allclose(twin.from_twin(twin.to_twin(z, labels), labels), z, atol=accuracy)
-
-
 def test_enough_environments_leave_one_affine_map_for_every_label_but_not_one_for_all():
     _, twin, sample = make_twin(n_labels=2, n_environments=6)
     assert twin.n_twisted == (0, 0)

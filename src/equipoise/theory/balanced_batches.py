@@ -1,9 +1,8 @@
-"""Theorem 3.7: what share each label has in balanced batches, given Z and E."""
+"""Theorems 3.6 and 3.7: which functions of Z balance, and what share labels get in batches."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,16 +12,20 @@ from scipy.stats import chi2, combine_pvalues
 
 from equipoise.balance import BalancedBatchSampler, MatchSource, match_covariate, match_scores
 from equipoise.balancer import CausalBalancer
-from equipoise.theory.balancing_scores import BalancingScore, examine_functions
-from equipoise.theory.outcome import NOT_AS_PROMISED, Outcome, Record, mark_quick, run_cases
+from equipoise.diagnosis import cross_table, mutual_information
+from equipoise.theory.outcome import Experiment, Judgement, Record
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MATCHINGS = ("covariate", "true score", "learned score")
+LEARNED = "learned score"
+MATCHINGS = ("covariate", "true score", LEARNED)
 LABELS = (2, 5, 10)
 LEAST_P = 1e-3  # of all exact cases together
 COLOURS = dict(zip(MATCHINGS, ("#1b7837", "#7fbf7b", "#2166ac"), strict=True))
+
+
+# --- Theorem 3.7: the share of every label, given Z and E ---------------------------------------
 
 
 @dataclass(frozen=True)
@@ -137,46 +140,6 @@ def measure_balance(case: BalanceCase) -> Record:
     }
 
 
-TIES = {
-    "the nearest, lowest index": {"n_nearest": 1},
-    "the nearest, ties broken once at random": {"n_nearest": 1, "at_random": True},
-    "one of the 40 nearest at random": {"n_nearest": 40},
-}
-
-
-def examine_ties(n_examples: int, *, seed: int) -> list[Record]:
-    """Exact matches where different values of Z share a score: p̂(Y | Z) depends on the choice.
-
-    Two labels, four values of Z with scores 0.7, 0.7, 0.3, 0.3. Theorem 3.7 gives every label one
-    half, given Z; its proof takes p̂(Y | Z) for p̂(Y | b(Z)), which holds if the match is drawn
-    at random among all that are equally near.
-    """
-    generator = np.random.default_rng([seed, 0x71E5])
-    z = generator.integers(4, size=n_examples)
-    propensity = np.array([0.7, 0.7, 0.3, 0.3])[z]
-    labels = (generator.random(n_examples) >= propensity).astype(np.int64)
-    log_scores = np.log(np.stack([propensity, 1.0 - propensity], axis=1))
-    environments = np.zeros_like(labels)
-    found = []
-    for name, options in TIES.items():
-        breaker = np.random.default_rng([seed, 1]) if "at_random" in options else None
-        matches = match_scores(
-            log_scores, labels, n_nearest=int(options["n_nearest"]), generator=breaker
-        )
-        sampler = BalancedBatchSampler(
-            labels, environments, matches, anchors_per_environment=250, n_matches=1, seed=seed
-        )
-        rows = np.concatenate([np.asarray(batch) for batch in sampler])
-        given_z = count_cells(labels[rows], z[rows], environments[rows], (1, 4, 2))[0]
-        given_b = given_z.reshape(2, 2, 2).sum(axis=1)
-        record: Record = {"match": name}
-        for what, counts in (("gap_given_z", given_z), ("gap_given_score", given_b)):
-            shares = counts[:, 0] / counts.sum(axis=1)
-            record[what] = float(np.abs(shares - 0.5).max())
-        found.append(record)
-    return found
-
-
 def _draw_seed(case: BalanceCase) -> int:
     """Draws of its own for every case, so that their p-values are independent."""
     place = [case.seed, case.n_labels, case.n_matches, MATCHINGS.index(case.matching)]
@@ -213,15 +176,142 @@ def _chi_square(drawn: Floats, data: Floats, case: BalanceCase) -> tuple[float, 
     return float(distance.sum()), len(anchors) * (m - 1)
 
 
+# --- values of Z that share a score -------------------------------------------------------------
+
+# How a match is chosen among those equally near -> nearest ones kept, ties broken at random.
+TIES = {
+    "the nearest, lowest index": (1, False),
+    "the nearest, ties broken once at random": (1, True),
+    "one of the 40 nearest at random": (40, False),
+}
+
+
+def examine_ties(n_examples: int, *, seed: int) -> pd.DataFrame:
+    """Exact matches where different values of Z share a score: p̂(Y | Z) depends on the choice.
+
+    Two labels, four values of Z with scores 0.7, 0.7, 0.3, 0.3. Theorem 3.7 gives every label one
+    half, given Z; its proof takes p̂(Y | Z) for p̂(Y | b(Z)), which holds if the match is drawn
+    at random among all that are equally near. Gaps are the largest to one half.
+    """
+    generator = np.random.default_rng([seed, 0x71E5])
+    z = generator.integers(4, size=n_examples)
+    propensity = np.array([0.7, 0.7, 0.3, 0.3])[z]
+    labels = (generator.random(n_examples) >= propensity).astype(np.int64)
+    log_scores = np.log(np.stack([propensity, 1.0 - propensity], axis=1))
+    found = []
+    for name, (n_nearest, at_random) in TIES.items():
+        breaker = np.random.default_rng([seed, 1]) if at_random else None
+        matches = match_scores(log_scores, labels, n_nearest=n_nearest, generator=breaker)
+        rows = _draw_epoch(labels, matches, anchors=250, n_matches=1, seed=seed)
+        given_z = count_cells(labels[rows], z[rows], np.zeros_like(rows), (1, 4, 2))[0]
+        given_score = given_z.reshape(2, 2, 2).sum(axis=1)
+        gaps = [
+            np.abs(counts[:, 0] / counts.sum(axis=1) - 0.5).max()
+            for counts in (given_z, given_score)
+        ]
+        found.append((name, *gaps))
+    return pd.DataFrame(found, columns=["match", "largest gap given Z", "given s(Z)"])
+
+
+def _draw_epoch(
+    labels: Ints, matches: MatchSource, *, anchors: int, n_matches: int, seed: int
+) -> Ints:
+    """The examples of all batches of an epoch, in one environment."""
+    sampler = BalancedBatchSampler(
+        labels,
+        np.zeros_like(labels),
+        matches,
+        anchors_per_environment=anchors,
+        n_matches=n_matches,
+        seed=seed,
+    )
+    return np.concatenate([np.asarray(batch) for batch in sampler])
+
+
+# --- Theorem 3.6: a function balances if and only if it is finer than the score -----------------
+
+# p(y | z) of six values of Z and three labels. Values 0 and 1 have one score, and so have 2 and 3;
+# values 4 and 5 agree with 2 in the first label alone.
+PROPENSITY = np.array(
+    [
+        [0.6, 0.3, 0.1],
+        [0.6, 0.3, 0.1],
+        [0.2, 0.5, 0.3],
+        [0.2, 0.5, 0.3],
+        [0.2, 0.1, 0.7],
+        [0.2, 0.3, 0.5],
+    ]
+)
+
+# Functions b(Z) as codes of the six values.
+FUNCTIONS: dict[str, tuple[int, ...]] = {
+    "Z itself": (0, 1, 2, 3, 4, 5),
+    "finer than s(Z)": (0, 1, 2, 2, 3, 4),
+    "s(Z)": (0, 0, 1, 1, 2, 3),
+    "one entry of s(Z)": (0, 0, 1, 1, 1, 1),
+    "coarser than s(Z)": (0, 0, 1, 1, 0, 0),
+    "a constant": (0, 0, 0, 0, 0, 0),
+}
+
+
+def is_finer(function: Ints, propensity: Floats) -> bool:
+    """Whether s(Z) is a function of b(Z): equal codes have equal scores.
+
+    >>> is_finer(np.array([0, 0, 1]), np.array([[0.5, 0.5], [0.5, 0.5], [0.9, 0.1]]))
+    True
+    """
+    groups = [propensity[function == code] for code in np.unique(function)]
+    return all(np.allclose(group, group[0]) for group in groups)
+
+
+def conditional_information(joint: Floats, function: Ints) -> float:
+    """I(Y; Z | b(Z)) in nats, of a joint distribution [values of Z, labels]."""
+    total = 0.0
+    for code in np.unique(function):
+        part = joint[function == code]
+        total += float(part.sum()) * mutual_information(part)
+    return total
+
+
+def examine_functions(n_examples: int, *, seed: int) -> pd.DataFrame:
+    """Match a sample exactly on every function of `FUNCTIONS`, and see what is left, in nats.
+
+    All labels are matched (a = m − 1), so a balancing score leaves nothing of I(Y; Z).
+    """
+    generator = np.random.default_rng([seed, 0x36])
+    n_values, m = PROPENSITY.shape
+    z = generator.integers(n_values, size=n_examples)
+    steps = PROPENSITY[z].cumsum(axis=1)
+    labels = (generator.random(n_examples)[:, None] > steps).sum(axis=1).clip(max=m - 1)
+    environments = np.zeros_like(labels)
+    found = []
+    for name, codes in FUNCTIONS.items():
+        function = np.array(codes)
+        matches = match_covariate(
+            function[z], labels, environments, n_labels=m, generator=generator
+        )
+        rows = _draw_epoch(labels, matches, anchors=100, n_matches=m - 1, seed=seed)
+        found.append(
+            {
+                "b(Z)": name,
+                "finer": is_finer(function, PROPENSITY),
+                "I(Y;Z|b)": conditional_information(PROPENSITY / n_values, function),
+                "I(Y;Z) in batches": mutual_information(cross_table(z[rows], labels[rows])),
+                "I(Y;Z) before": mutual_information(cross_table(z, labels)),
+            }
+        )
+    return pd.DataFrame(found)
+
+
 # --- the experiment ----------------------------------------------------------------------------
 
 
-def list_balance_cases(seed: int, *, quick: bool) -> list[BalanceCase]:
+def list_balance_cases(seed: int, quick: bool) -> list[BalanceCase]:
     """Every a for m = 2, 5, 10 with exact matches; learned scores for the first, middle, last."""
     cases = []
     for m in (2, 5) if quick else LABELS:
         for matching in MATCHINGS:
-            learned = matching == "learned score"
+            learned = matching == LEARNED
             every = sorted({1, m // 2, m - 1}) if learned else range(1, m)
             for a in every:
                 size = 8_000 if quick else 20_000
@@ -230,82 +320,44 @@ def list_balance_cases(seed: int, *, quick: bool) -> list[BalanceCase]:
     return cases
 
 
-def run_balance(
-    output: str | Path,
-    *,
-    seed: int = 0,
-    quick: bool = False,
-    n_jobs: int = 1,
-    verbose: bool = True,
-) -> Outcome:
-    """Count labels in batches against the formula, and match on finer and coarser functions."""
-    output = Path(output)
-    records = run_cases(
-        list_balance_cases(seed, quick=quick),
-        measure_balance,
-        output / "records.jsonl",
-        description="counting batches",
-        n_jobs=n_jobs,
-        verbose=verbose,
-    )
+def judge_balance(records: pd.DataFrame, seed: int, quick: bool) -> Judgement:
+    """Whether exact matches follow the formula and exactly the finer functions balance."""
     size = 2_000 if quick else 6_000
-    scores, ties = examine_functions(size, seed=seed), examine_ties(size, seed=seed)
-    shares, functions = tabulate_shares(records), tabulate_functions(scores)
-    holds, sentence = describe_balance(records, functions)
-    sentence = mark_quick(sentence) if quick else sentence
+    functions = examine_functions(size, seed=seed)
     tables = {
-        "labels in batches": shares,
-        "values of Z that share a score": tabulate_ties(ties),
+        "labels in batches": tabulate_shares(records),
+        "values of Z that share a score": examine_ties(size, seed=seed),
         "balancing scores": functions,
     }
-    outcome = Outcome("balance", tables, draw_balance(records), sentence, holds)
-    outcome.save(output)
-    return outcome
+    return tables, draw_balance(records), *describe_balance(records, functions)
 
 
-def tabulate_shares(records: list[Record]) -> pd.DataFrame:
+def tabulate_shares(records: pd.DataFrame) -> pd.DataFrame:
     """A row for every case: the gap to the formula, beside that of random batches."""
-    rows = [
-        {
-            "m": record["case"]["n_labels"],
-            "a": record["case"]["n_matches"],
-            "matched on": record["case"]["matching"],
-            "mean gap": record["gap"],
-            "largest gap": record["largest_gap"],
-            "of random batches": record["gap_of_random_batches"],
-            "p-value": record["p_value"] if record["case"]["matching"] != MATCHINGS[2] else None,
-        }
-        for record in records
-    ]
-    return pd.DataFrame(rows)
+    names = {
+        "n_labels": "m",
+        "n_matches": "a",
+        "matching": "matched on",
+        "gap": "mean gap",
+        "largest_gap": "largest gap",
+        "gap_of_random_batches": "of random batches",
+        "p_value": "p-value",
+    }
+    exact = records["matching"] != LEARNED
+    shown = records.assign(p_value=records["p_value"].where(exact).astype(float))
+    return shown[list(names)].rename(columns=names)
 
 
-def tabulate_functions(scores: list[BalancingScore]) -> pd.DataFrame:
-    """A row for every function b(Z): what it leaves of the dependence of Y and Z, in nats."""
-    functions = pd.DataFrame([asdict(score) for score in scores])
-    functions.columns = ["b(Z)", "finer", "I(Y;Z|b)", "I(Y;Z) in batches", "I(Y;Z) before"]
-    return functions
-
-
-def tabulate_ties(ties: list[Record]) -> pd.DataFrame:
-    """A row for each way to choose among equally near matches: largest gaps to one half."""
-    table = pd.DataFrame(ties)
-    table.columns = ["match", "largest gap given Z", "given s(Z)"]
-    return table
-
-
-def describe_balance(records: list[Record], functions: pd.DataFrame) -> tuple[bool, str]:
+def describe_balance(records: pd.DataFrame, functions: pd.DataFrame) -> tuple[bool, str]:
     """Whether exact matches follow the formula and exactly the finer functions balance."""
-    exact = [r for r in records if r["case"]["matching"] != MATCHINGS[2]]
-    tested = [r["p_value"] for r in exact if r["p_value"] is not None]
+    learned = records[records["matching"] == LEARNED]
+    exact = records[records["matching"] != LEARNED]
+    tested = exact["p_value"].dropna().astype(float)
     together = float(combine_pvalues(tested).pvalue)
-    full = max(r["largest_gap"] for r in exact if r["p_value"] is None)
-    learned = [r for r in records if r["case"]["matching"] == MATCHINGS[2]]
-    share = np.mean([r["gap"] / r["gap_of_random_batches"] for r in learned])
-    finer = functions[functions["finer"]]
-    coarser = functions[~functions["finer"]]
-    left = finer["I(Y;Z) in batches"].max() / functions["I(Y;Z) before"].iloc[0]
-    kept = coarser["I(Y;Z) in batches"].min() / functions["I(Y;Z) before"].iloc[0]
+    full = exact.loc[exact["p_value"].isna(), "largest_gap"].max()
+    share = (learned["gap"] / learned["gap_of_random_batches"]).mean()
+    of_first = functions["I(Y;Z) in batches"] / functions["I(Y;Z) before"]
+    left, kept = of_first[functions["finer"]].max(), of_first[~functions["finer"]].min()
     holds = bool(together > LEAST_P and full < 1e-9 and left < 0.05 < kept)
     words = (
         f"With exact matches, label shares in batches follow Theorem 3.7 within sampling error for "
@@ -314,27 +366,22 @@ def describe_balance(records: list[Record], functions: pd.DataFrame) -> tuple[bo
         f"Functions finer than s(Z) leave at most {left:.1%} of I(Y;Z) in batches; coarser ones "
         f"leave at least {kept:.0%}, as Theorem 3.6 says."
     )
-    return holds, words if holds else NOT_AS_PROMISED + words
+    return holds, words
 
 
-def draw_balance(records: list[Record]) -> Figure:
+def draw_balance(records: pd.DataFrame) -> Figure:
     """The mean gap to the formula over a, for each m; grey are random batches."""
-    labels = sorted({record["case"]["n_labels"] for record in records})
+    labels = sorted(records["n_labels"].unique())
     figure = Figure(figsize=(3.4 * len(labels) + 1, 3.4), layout="constrained")
     panels = figure.subplots(1, len(labels), squeeze=False, sharey=True)[0]
     for axes, m in zip(panels, labels, strict=True):
-        for matching in MATCHINGS:
-            own = [
-                r
-                for r in records
-                if (r["case"]["n_labels"], r["case"]["matching"]) == (m, matching)
-            ]
-            a = [r["case"]["n_matches"] for r in own]
+        for matching, colour in COLOURS.items():
+            own = records[(records["n_labels"] == m) & (records["matching"] == matching)]
             style = "o-" if matching == MATCHINGS[0] else "s--"
-            axes.plot(a, [r["gap"] for r in own], style, color=COLOURS[matching], label=matching)
+            axes.plot(own["n_matches"], own["gap"], style, color=colour, label=matching)
             if matching == MATCHINGS[0]:
-                before = [r["gap_of_random_batches"] for r in own]
-                axes.plot(a, before, "x:", color="#999999", label="random batches")
+                before = own["gap_of_random_batches"]
+                axes.plot(own["n_matches"], before, "x:", color="#999999", label="random batches")
         axes.set_yscale("symlog", linthresh=1e-3)
         axes.set_ylim(-1e-4, 0.3)
         axes.axhline(0.0, color="black", lw=0.5)
@@ -345,3 +392,6 @@ def draw_balance(records: list[Record]) -> Figure:
     first.set_ylabel("|p̂(Y|Z,E) − formula|, mean")
     first.legend(fontsize=8, title="matched on", loc="center right", bbox_to_anchor=(1.0, 0.4))
     return figure
+
+
+BALANCE = Experiment("balance", list_balance_cases, measure_balance, judge_balance)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from equipoise.data import ArraySource
 from equipoise.latent import (
@@ -24,7 +21,7 @@ from equipoise.latent import (
     log_scores,
     start_from_components,
 )
-from equipoise.theory.outcome import NOT_AS_PROMISED, Outcome, Record, mark_quick, run_cases
+from equipoise.theory.outcome import Experiment, Judgement, Record
 from equipoise.theory.recovery import (
     affine_r2,
     average_within,
@@ -33,11 +30,8 @@ from equipoise.theory.recovery import (
     score_distance,
     worst_direction_r2,
 )
-from equipoise.theory.scm import SyntheticSample, SyntheticSCM
+from equipoise.theory.scm import Floats, Ints, SyntheticSample, SyntheticSCM
 from equipoise.theory.twins import ObservationalTwin, Swirl
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 PRIORS = {1: "gaussian-fixed-variance", 2: "gaussian"}
 FEATURE_NOISE = 0.1
@@ -75,8 +69,8 @@ class IdentificationCase:
         return f"{self.name}, seed {self.seed}"
 
 
-def list_cases(seeds: range, *, quick: bool = False) -> list[IdentificationCase]:
-    """The cases of the experiment, all of one seed before the next.
+def list_cases(seed: int, quick: bool) -> list[IdentificationCase]:
+    """The cases of five seeds (one if quick), all of one seed before the next.
 
     nk + 1 is 6 for k = 1 and 11 for k = 2. Twelve environments are enough for every label on
     its own; three with several labels are enough only when pairs are counted. With a network
@@ -105,7 +99,8 @@ def list_cases(seeds: range, *, quick: bool = False) -> list[IdentificationCase]
     if quick:
         chosen = (0, 2, 4, 7)
         cases = [replace(cases[i], n_train=6_000, n_test=2_000, steps=300) for i in chosen]
-    return [replace(case, seed=seed) for seed in seeds for case in cases]
+    seeds = range(seed, seed + (1 if quick else SEEDS))
+    return [replace(case, seed=each) for each in seeds for case in cases]
 
 
 def make_scm(case: IdentificationCase) -> SyntheticSCM:
@@ -129,8 +124,7 @@ def fit_case(case: IdentificationCase, sample: SyntheticSample) -> LatentCovaria
     """Fit the model of a case to a sample of its world; n and k are the true ones."""
     plain = case.networks == "plain"
     m, n_environments = (1, 1) if plain else (case.n_labels, case.n_environments)
-    labels = np.zeros_like(sample.labels) if plain else sample.labels
-    environments = np.zeros_like(sample.environments) if plain else sample.environments
+    labels, environments = _tell(case, sample)
     n_features = sample.x.shape[1]
     networks: dict[str, Any] = {
         "hidden": HIDDEN,
@@ -178,9 +172,7 @@ def measure_recovery(case: IdentificationCase) -> Record:
     with torch.enable_grad():
         model = fit_case(case, scm.sample(case.n_train, seed=case.seed))
     test = scm.sample(case.n_test, seed=case.seed + 10_000)
-    labels, environments = test.labels, test.environments
-    if case.networks == "plain":
-        labels, environments = np.zeros_like(labels), np.zeros_like(environments)
+    labels, environments = _tell(case, test)
     source = ArraySource(torch.from_numpy(test.x).float())
     y, e = torch.from_numpy(labels), torch.from_numpy(environments)
     found = model.encode(source.x, y, e)[0].double().numpy()
@@ -218,6 +210,13 @@ def measure_recovery(case: IdentificationCase) -> Record:
     }
 
 
+def _tell(case: IdentificationCase, sample: SyntheticSample) -> tuple[Ints, Ints]:
+    """The labels and environments that the model of a case sees: a plain VAE sees none."""
+    if case.networks == "plain":
+        return np.zeros_like(sample.labels), np.zeros_like(sample.environments)
+    return sample.labels, sample.environments
+
+
 def _compare(
     scm: SyntheticSCM, truth: Floats, found: Floats, labels: Ints, suffix: str
 ) -> dict[str, float]:
@@ -247,35 +246,14 @@ def _match_loss(test: SyntheticSample, scores: Floats) -> float:
 # --- the experiment ----------------------------------------------------------------------------
 
 
-def run_identifiability(
-    output: str | Path,
-    *,
-    seed: int = 0,
-    quick: bool = False,
-    n_jobs: int = 1,
-    verbose: bool = True,
-) -> Outcome:
-    """Fit every case for five seeds (one if quick); interrupted, the same call goes on."""
-    output = Path(output)
-    cases = list_cases(range(seed, seed + (1 if quick else SEEDS)), quick=quick)
-    records = run_cases(
-        cases,
-        measure_recovery,
-        output / "records.jsonl",
-        description="fitting Z",
-        n_jobs=n_jobs,
-        verbose=verbose,
-    )
+def judge_recovery(records: pd.DataFrame, seed: int, quick: bool) -> Judgement:
+    """Whether enough environments recover Z and its score while controls do not."""
     z, scores = tabulate_recovery(records), tabulate_scores(records)
-    holds, sentence = describe_recovery(z, scores)
-    sentence = mark_quick(sentence) if quick else sentence
     tables = {"recovery of Z": z, "recovery of the score": scores}
-    outcome = Outcome("identifiability", tables, draw_recovery(records), sentence, holds)
-    outcome.save(output)
-    return outcome
+    return tables, draw_recovery(records), *describe_recovery(z, scores)
 
 
-def tabulate_recovery(records: list[Record]) -> pd.DataFrame:
+def tabulate_recovery(records: pd.DataFrame) -> pd.DataFrame:
     """A row for every case: affine R² within labels, medians over seeds and quartiles.
 
     A twin explains the same data with another Z; "twin by truth" is what the true Z has of the
@@ -297,11 +275,11 @@ def tabulate_recovery(records: list[Record]) -> pd.DataFrame:
             "x": group["r2_of_x"].median(),
             "MCC": group["mcc"].median() if group["statistics"].iloc[0] == 2 else None,
         }
-        for name, group in _group_by_case(records)
+        for name, group in records.groupby("name", sort=False)
     )
 
 
-def tabulate_scores(records: list[Record]) -> pd.DataFrame:
+def tabulate_scores(records: pd.DataFrame) -> pd.DataFrame:
     """A row for every case with a score: total variation to the true one, and what it costs."""
     return pd.DataFrame(
         {
@@ -313,7 +291,7 @@ def tabulate_scores(records: list[Record]) -> pd.DataFrame:
             "TV of a twin": group["score_distance_twin"].median(),
             "loss of matches": group["match_loss"].median(),
         }
-        for name, group in _group_by_case(records)
+        for name, group in records.groupby("name", sort=False)
         if group["score_distance"].notna().all()
     )
 
@@ -341,11 +319,10 @@ def describe_recovery(z: pd.DataFrame, scores: pd.DataFrame) -> tuple[bool, str]
         f"owing to the smoothness of networks. With a twin they have "
         f"{_show_range(z['twin'][control])} ({_show_range(z['twin, worst'][control])})."
     )
-    words += _describe_pairs(z, worst) + _describe_alignment(z, scores)
-    return holds, words if holds else NOT_AS_PROMISED + words
+    return holds, words + _describe_pairs(z) + _describe_alignment(z, scores)
 
 
-def _describe_pairs(z: pd.DataFrame, worst: pd.Series) -> str:
+def _describe_pairs(z: pd.DataFrame) -> str:
     """Whether the paper's count of pairs sufficed."""
     pairs = z["role"] == "pairs"
     if not pairs.any():
@@ -374,15 +351,14 @@ def _describe_alignment(z: pd.DataFrame, scores: pd.DataFrame) -> str:
     )
 
 
-def draw_recovery(records: list[Record]) -> Figure:
+def draw_recovery(records: pd.DataFrame) -> Figure:
     """R² of every seed, over all of T(z) and in the worst direction: true Z filled, twin's open."""
-    names = list(dict.fromkeys(record["case"]["name"] for record in records))
+    names = list(records["name"].unique())
     figure = Figure(figsize=(11, 0.36 * len(names) + 1.5), layout="constrained")
     both = figure.subplots(1, 2, sharey=True)
     for axes, measure in zip(both, ("r2", "worst"), strict=True):
-        for record in records:
-            place = names.index(record["case"]["name"])
-            colour = COLOURS[record["case"]["role"]]
+        for _, record in records.iterrows():
+            place, colour = names.index(record["name"]), COLOURS[record["role"]]
             axes.plot(record[measure], place - 0.14, "o", color=colour, ms=5)
             axes.plot(record[f"{measure}_twin"], place + 0.14, "o", color=colour, ms=5, mfc="white")
         axes.axvline(RECOVERED, color="black", lw=0.8, ls=":")
@@ -397,12 +373,6 @@ def draw_recovery(records: list[Record]) -> Figure:
     return figure
 
 
-def _group_by_case(records: list[Record]) -> Iterator[tuple[str, pd.DataFrame]]:
-    frame = pd.DataFrame([{**record, **record["case"]} for record in records])
-    for name, group in frame.groupby("name", sort=False):
-        yield str(name), group
-
-
 def _show_quartiles(values: pd.Series) -> str:
     low, high = values.quantile([0.25, 0.75])
     return f"{low:.3f}–{high:.3f}"
@@ -411,3 +381,6 @@ def _show_quartiles(values: pd.Series) -> str:
 def _show_range(values: pd.Series) -> str:
     low, high = float(values.min()), float(values.max())
     return f"{low:.2f}" if round(low, 2) == round(high, 2) else f"{low:.2f} to {high:.2f}"
+
+
+IDENTIFIABILITY = Experiment("identifiability", list_cases, measure_recovery, judge_recovery)

@@ -23,8 +23,49 @@ from equipoise.progress import track
 from equipoise.report import save_figure
 
 Record = dict[str, Any]
+# Tables by title, a plot, whether the theorem's promise was met, and the finding in words.
+Judgement = tuple[dict[str, pd.DataFrame], Figure, bool, str]
 
 NOT_AS_PROMISED = "Not as promised. "
+QUICK = "A quick look, not a result. "  # its sizes are too small to judge by
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Cases to measure, and what their records say together.
+
+    `list_cases(seed, quick)` gives frozen dataclasses, `measure(case)` a record of each, and
+    `judge(records, seed, quick)` the judgement of all, as `frame_records` has them.
+    """
+
+    name: str
+    list_cases: Callable[[int, bool], Sequence[Any]]
+    measure: Callable[[Any], Record]
+    judge: Callable[[pd.DataFrame, int, bool], Judgement]
+
+    def run(
+        self,
+        output: str | Path,
+        *,
+        seed: int = 0,
+        quick: bool = False,
+        n_jobs: int = 1,
+        verbose: bool = True,
+    ) -> Outcome:
+        """Measure, judge and save; interrupted, the same call goes on where it stopped."""
+        records = run_cases(
+            self.list_cases(seed, quick),
+            self.measure,
+            Path(output) / "records.jsonl",
+            description=self.name,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        tables, figure, holds, words = self.judge(frame_records(records), seed, quick)
+        mark = QUICK if quick else "" if holds else NOT_AS_PROMISED
+        outcome = Outcome(self.name, tables, figure, mark + words, holds)
+        outcome.save(output)
+        return outcome
 
 
 def run_cases(
@@ -56,6 +97,11 @@ def run_cases(
             _write(path, list(done.values()))
             tracker.reach(sum(key in done for key in wanted), str(case))
     return [done[key] for key in wanted]
+
+
+def frame_records(records: list[Record]) -> pd.DataFrame:
+    """A row for every record: the settings of its case, and what was measured."""
+    return pd.DataFrame([{**record["case"], **record} for record in records])
 
 
 def read_records(path: str | Path) -> dict[str, Record]:
@@ -119,11 +165,6 @@ class Outcome:
             for part in _fit_columns(table, console.width):
                 console.print(part)
         console.print(self.sentence, markup=False, highlight=False)
-
-
-def mark_quick(sentence: str) -> str:
-    """The sentence of a quick look, whose sizes are too small to judge by."""
-    return f"A quick look, not a result. {sentence.removeprefix(NOT_AS_PROMISED)}"
 
 
 def _fit_columns(table: pd.DataFrame, width: int) -> Iterator[Table]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from equipoise.checks import check_choice
+from equipoise.checks import check_choice, check_count
 from equipoise.latent import Identifiability, examine_identifiability
 
 Ints = NDArray[np.int64]
@@ -17,6 +16,8 @@ Floats = NDArray[np.float64]
 
 MECHANISMS = ("shared", "per-label")
 SPARE_FEATURES = 2  # beyond what the mixing needs: x lies near a surface, as images do
+LOG_VARIANCE_SPREADS = (1.2, 0.48)  # between environments, and between labels of one; for k = 2
+LABEL_CODE = 0.5  # how far the label moves the input of a shared mechanism
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,6 @@ class SyntheticSample:
     environments: Ints  # [N]
     z: Floats  # [N, n]
     log_propensity: Floats  # [N, m]: log p^e(y | z)
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
 
 class SyntheticSCM:
@@ -50,10 +48,6 @@ class SyntheticSCM:
         How far environments differ in the means of z, in all labels alike.
     label_spread : float
         How far the labels of an environment differ in them: how well z predicts y.
-    log_variance_spread : float
-        The same of log-variances, for k = 2; between labels 0.4 of it.
-    label_code : float
-        How far the label moves the input of a shared mechanism.
     rank : int, optional
         Confine the parameters λ to so many directions, so that L is singular.
     noise : float
@@ -81,17 +75,19 @@ class SyntheticSCM:
         mechanism: str = "shared",
         environment_spread: float = 2.0,
         label_spread: float = 0.7,
-        log_variance_spread: float = 1.2,
-        label_code: float = 0.5,
         rank: int | None = None,
         noise: float = 0.02,
         seed: int = 0,
     ) -> None:
-        _check_counts(n_latents, n_labels, n_environments, statistics, rank)
+        check_count("n_latents", n_latents)
+        check_count("n_labels", n_labels)
+        check_count("n_environments", n_environments)
+        check_count("statistics", statistics, most=2)
+        if rank is not None:
+            check_count("rank", rank, most=n_latents)
         self.mechanism = check_choice("mechanism", mechanism, MECHANISMS)
         self.n_latents, self.n_labels, self.n_environments = n_latents, n_labels, n_environments
-        self.statistics, self.depth, self.noise = statistics, depth, noise
-        self.label_code = label_code
+        self.statistics, self.depth = statistics, depth
         generator = np.random.default_rng([seed, 0x5C4])
         shape = (n_labels, n_environments, n_latents if rank is None else rank)
         self.means = _vary(shape, environment_spread, label_spread, generator)
@@ -99,8 +95,7 @@ class SyntheticSCM:
             self.means = self.means @ draw_rotation(n_latents, generator)[:rank]
         self.log_variances = np.zeros(self.means.shape)
         if statistics == 2 and rank is None:
-            spread = log_variance_spread
-            self.log_variances = _vary(shape, spread, 0.4 * spread, generator)
+            self.log_variances = _vary(shape, *LOG_VARIANCE_SPREADS, generator)
         # The label enters as a code beside z, so that f is injective in (y, z) together.
         width = n_latents + n_labels if mechanism == "shared" else n_latents
         self._mixings = tuple(
@@ -112,40 +107,17 @@ class SyntheticSCM:
         reference = self._draw(2000, generator)
         self._noise_deviation = noise * float(self.mix(reference[0], reference[1]).std())
 
-    @classmethod
-    def easy(cls, **changes: Any) -> SyntheticSCM:
-        """Pairs far apart, one mildly bent network for all labels."""
-        return cls(**{"slope": 0.4, **changes})
-
-    @classmethod
-    def hard(cls, **changes: Any) -> SyntheticSCM:
-        """Pairs close together, a strongly bent network for every label, three layers."""
-        preset = {"environment_spread": 0.7, "slope": 0.1, "depth": 3}
-        return cls(**{**preset, "mechanism": "per-label", **changes})
-
     # --- the mechanism -------------------------------------------------------------------------
 
     def mix(self, z: Floats, labels: Ints) -> Floats:
         """f_y(z) [N, features], without noise."""
-        code = self.label_code * np.eye(self.n_labels)[labels]
+        code = LABEL_CODE * np.eye(self.n_labels)[labels]
         if self.mechanism == "shared":
             return self._mixings[0].apply(np.concatenate([z, code], axis=1)) @ self._embedding.T
         mixed = np.empty_like(z)
         for label, mixing in enumerate(self._mixings):
             mixed[labels == label] = mixing.apply(z[labels == label])
         return np.concatenate([mixed, code], axis=1) @ self._embedding.T
-
-    def unmix(self, x: Floats) -> tuple[Floats, Ints]:
-        """The left inverse f⁻¹ of x without noise: z [N, n] and the label [N]."""
-        inner = x @ self._embedding
-        if self.mechanism == "shared":
-            inner = self._mixings[0].invert(inner)
-        z, code = inner[:, : self.n_latents].copy(), inner[:, self.n_latents :]
-        labels = code.argmax(axis=1).astype(np.int64)
-        if self.mechanism == "per-label":
-            for label, mixing in enumerate(self._mixings):
-                z[labels == label] = mixing.invert(z[labels == label])
-        return z, labels
 
     # --- the distribution ----------------------------------------------------------------------
 
@@ -210,61 +182,20 @@ def _vary(
     return between * shared + within * generator.normal(size=shape)
 
 
-def _check_counts(
-    n_latents: int, n_labels: int, n_environments: int, statistics: int, rank: int | None
-) -> None:
-    counts = {"n_latents": n_latents, "n_labels": n_labels, "n_environments": n_environments}
-    for name, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    if statistics not in (1, 2):
-        raise ValueError(
-            f"statistics must be 1 (means vary) or 2 (means and variances), got {statistics}"
-        )
-    if rank is not None and not 1 <= rank <= n_latents:
-        raise ValueError(f"rank must be between 1 and n_latents = {n_latents}, got {rank}")
-
-
 # --- mixings: random invertible maps x = f_y(z) -------------------------------------------------
 
 
 @dataclass(frozen=True)
-class MixingLayer:
-    """A well-conditioned linear map followed by a leaky ReLU; both can be undone."""
+class Mixing:
+    """Layers of a well-conditioned linear map and a leaky ReLU, each of which can be undone."""
 
-    weight: Floats  # [width, width]
-    bias: Floats  # [width]
+    layers: tuple[tuple[Floats, Floats], ...]  # weight [width, width] and bias [width]
     slope: float
 
     def apply(self, h: Floats) -> Floats:
-        h = h @ self.weight.T + self.bias
-        return np.where(h > 0, h, self.slope * h)
-
-    def invert(self, h: Floats) -> Floats:
-        h = np.where(h > 0, h, h / self.slope) - self.bias
-        return np.asarray(np.linalg.solve(self.weight, h.T).T)
-
-
-@dataclass(frozen=True)
-class Mixing:
-    """Invertible layers one after the other.
-
-    >>> mixing = draw_mixing(3, depth=2, generator=np.random.default_rng(0))
-    >>> z = np.array([[0.5, -1.0, 2.0]])
-    >>> bool(np.allclose(mixing.invert(mixing.apply(z)), z))
-    True
-    """
-
-    layers: tuple[MixingLayer, ...]
-
-    def apply(self, h: Floats) -> Floats:
-        for layer in self.layers:
-            h = layer.apply(h)
-        return h
-
-    def invert(self, h: Floats) -> Floats:
-        for layer in reversed(self.layers):
-            h = layer.invert(h)
+        for weight, bias in self.layers:
+            h = h @ weight.T + bias
+            h = np.where(h > 0, h, self.slope * h)
         return h
 
 
@@ -279,57 +210,14 @@ def draw_mixing(
         raise ValueError(f"slope must be above 0 and at most 1 to be invertible, got {slope}")
     if depth < 1:
         raise ValueError(f"depth must be at least 1 layer, got {depth}")
-    return Mixing(
-        tuple(
-            MixingLayer(
-                weight=draw_rotation(width, generator) * generator.uniform(0.7, 1.3, size=width),
-                bias=0.5 * generator.normal(size=width),
-                slope=slope,
-            )
-            for _ in range(depth)
-        )
-    )
+    layers = []
+    for _ in range(depth):
+        weight = draw_rotation(width, generator) * generator.uniform(0.7, 1.3, size=width)
+        layers.append((weight, 0.5 * generator.normal(size=width)))
+    return Mixing(tuple(layers), slope)
 
 
 def draw_rotation(n: int, generator: np.random.Generator) -> Floats:
     """A random orthogonal matrix [n, n]; evenly distributed, as the signs of R are fixed."""
     q, r = np.linalg.qr(generator.normal(size=(n, n)))
     return np.asarray(q * np.sign(np.diag(r)))
-
-
-# --- the standard test of nonlinear independent component analysis -----------------------------
-
-
-@dataclass(frozen=True)
-class SegmentedSample:
-    """Mixed sources x [N, n], the segment [N] of each, and the sources z [N, n] themselves."""
-
-    x: Floats
-    segments: Ints
-    z: Floats
-
-
-def sample_segments(
-    *,
-    n_sources: int = 5,
-    n_segments: int = 40,
-    per_segment: int = 1000,
-    depth: int = 2,
-    slope: float = 0.2,
-    seed: int,
-) -> SegmentedSample:
-    """Gaussian sources whose variances are modulated by segment, mixed by a random perceptron.
-
-    Deviations are uniform in 0.1 … 2.1 and independent over segments and sources; there is no
-    label and no noise. A segment is what an environment is elsewhere in the package.
-
-    >>> sample = sample_segments(n_segments=3, per_segment=10, seed=0)
-    >>> sample.x.shape, np.bincount(sample.segments).tolist()
-    ((30, 5), [10, 10, 10])
-    """
-    generator = np.random.default_rng([seed, 0x1CA])
-    deviations = generator.uniform(0.1, 2.1, size=(n_segments, n_sources))
-    segments = np.repeat(np.arange(n_segments), per_segment)
-    z = deviations[segments] * generator.normal(size=(len(segments), n_sources))
-    mixing = draw_mixing(n_sources, depth=depth, slope=slope, generator=generator)
-    return SegmentedSample(mixing.apply(z), segments, z)

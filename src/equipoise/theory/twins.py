@@ -6,15 +6,15 @@ x to one label. A twin uses this freedom: it changes the coordinates of every la
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.theory.scm import SyntheticSCM, draw_rotation, gaussian_log_propensity
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from equipoise.theory.scm import (
+    Floats,
+    Ints,
+    SyntheticSCM,
+    draw_rotation,
+    gaussian_log_propensity,
+)
 
 SWIRL = 1.5  # radians of a turn at radius 1
 FLOW_TIME, FLOW_STEPS = 2.0, 100  # of each flow; typical speed 1
@@ -62,14 +62,6 @@ class ObservationalTwin:
             found[labels == label] = (own if twist is None else twist.apply(own)) @ rotation.T
         return found
 
-    def from_twin(self, z: Floats, labels: Ints) -> Floats:
-        """The inverse of `to_twin`."""
-        found = np.empty_like(z)
-        for label, (twist, rotation) in enumerate(zip(self._twists, self._rotations, strict=True)):
-            own = z[labels == label] @ rotation
-            found[labels == label] = own if twist is None else twist.undo(own)
-        return found
-
     def log_propensity(self, twin_z: Floats, environments: Ints) -> Floats:
         """The score [N, m] that the twin gives, by Equation 3 from its own prior."""
         return gaussian_log_propensity(twin_z, environments, self.means, self.log_variances)
@@ -81,16 +73,6 @@ def _draw_signed_permutation(n: int, generator: np.random.Generator) -> Floats:
 
 
 # --- maps of z that change no density of a label's environments ---------------------------------
-
-
-class Freedom(Protocol):
-    """An invertible map of z that keeps p^e(z | y) of all environments of one label."""
-
-    n_directions: int
-
-    def apply(self, z: Floats) -> Floats: ...
-
-    def undo(self, z: Floats) -> Floats: ...
 
 
 class Swirl:
@@ -110,16 +92,10 @@ class Swirl:
         self.n_directions = len(free) if len(free) > 1 else 0
 
     def apply(self, z: Floats) -> Floats:
-        return self._turn(z, self._frames, SWIRL)
-
-    def undo(self, z: Floats) -> Floats:
-        return self._turn(z, self._frames[::-1], -SWIRL)
-
-    def _turn(self, z: Floats, frames: list[Floats], strength: float) -> Floats:
         round_z = (z - self._centre) / self._deviation
         told = round_z @ self._told.T @ self._told
-        for frame in frames:
-            round_z = told + swirl_pairs(round_z @ frame.T, strength) @ frame
+        for frame in self._frames:
+            round_z = told + swirl_pairs(round_z @ frame.T) @ frame
         return np.asarray(self._centre + self._deviation * round_z)
 
 
@@ -149,24 +125,14 @@ class LevelFlow:
             self._speeds = np.median(np.linalg.norm(speeds, axis=2), axis=1)
 
     def apply(self, z: Floats) -> Floats:
-        for which in range(ROUNDS):
-            z = self._follow(z, which, FLOW_TIME)
-        return z
-
-    def undo(self, z: Floats) -> Floats:
-        for which in reversed(range(ROUNDS)):
-            z = self._follow(z, which, -FLOW_TIME)
-        return z
-
-    def _follow(self, z: Floats, which: int, time: float) -> Floats:
-        other = self._others[which]
-        pace = time / FLOW_STEPS / self._speeds[which] * self._pace(z)
-        for _ in range(FLOW_STEPS):
-            first = pace * self._velocity(z, other)
-            second = pace * self._velocity(z + first / 2, other)
-            third = pace * self._velocity(z + second / 2, other)
-            fourth = pace * self._velocity(z + third, other)
-            z = z + (first + 2 * second + 2 * third + fourth) / 6
+        for other, speed in zip(self._others, self._speeds, strict=True):
+            pace = FLOW_TIME / FLOW_STEPS / speed * self._pace(z)
+            for _ in range(FLOW_STEPS):
+                first = pace * self._velocity(z, other)
+                second = pace * self._velocity(z + first / 2, other)
+                third = pace * self._velocity(z + second / 2, other)
+                fourth = pace * self._velocity(z + third, other)
+                z = z + (first + 2 * second + 2 * third + fourth) / 6
         return z
 
     def _velocity(self, z: Floats, other: Floats) -> Floats:
@@ -186,7 +152,7 @@ class LevelFlow:
 
 def find_freedom(
     means: Floats, log_variances: Floats, generator: np.random.Generator
-) -> Freedom | None:
+) -> Swirl | LevelFlow | None:
     """A map that the environments of one label [|E|, n] cannot tell; None if there is none.
 
     >>> generator = np.random.default_rng(0)
@@ -207,11 +173,11 @@ def _draw_turn(n: int, generator: np.random.Generator) -> Floats:
     return turn if n == 0 or np.linalg.det(turn) > 0 else turn * np.where(np.arange(n), 1, -1)
 
 
-def swirl_pairs(h: Floats, strength: float) -> Floats:
-    """Turn columns (0, 1), (2, 3), … by `strength` times their radius; a last odd one stays."""
+def swirl_pairs(h: Floats) -> Floats:
+    """Turn columns (0, 1), (2, 3), … by `SWIRL` times their radius; a last odd one stays."""
     turned = h.copy()
     for first in range(0, h.shape[1] - 1, 2):
         pair = h[:, first] + 1j * h[:, first + 1]
-        pair = pair * np.exp(1j * strength * np.abs(pair))
+        pair = pair * np.exp(1j * SWIRL * np.abs(pair))
         turned[:, first], turned[:, first + 1] = pair.real, pair.imag
     return turned
