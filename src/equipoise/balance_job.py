@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from equipoise.balance import Matches, effective_sample_size
 from equipoise.balance.matches import write_matches, write_weights
 from equipoise.balancer import CausalBalancer
-from equipoise.balancer_checks import METHODS
+from equipoise.balancing import METHODS
 from equipoise.checks import check_choice
 from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data, read_frame
 from equipoise.diagnosis import BalanceDiagnostics, summarise_balance

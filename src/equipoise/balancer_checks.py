@@ -16,6 +16,7 @@ from equipoise.balance.match import Caliper
 from equipoise.balance.matches import check_tolerance
 from equipoise.balance.sampler import choose_n_matches
 from equipoise.balance.scores import check_support
+from equipoise.balancing import METHODS
 from equipoise.checks import (
     check_choice,
     check_count,
@@ -33,7 +34,6 @@ from equipoise.scoring import BALANCE_ON, ScoreOptions
 if TYPE_CHECKING:
     from equipoise.balancer import CausalBalancer
 
-METHODS = ("match", "overlap", "entropy")
 #: The largest latent size, count of nearest matches and width of a layer that is allowed.
 MOST_LATENT, MOST_NEAREST, MOST_WIDTH = 4096, 10_000, 65_536
 

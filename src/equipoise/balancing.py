@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+METHODS = ("match", "overlap", "entropy")
 #: Equal scores are told apart by a draw of this size, so that every example of a label is as
 #: likely to be a match as another.
 TIE_BREAK = 1e-3

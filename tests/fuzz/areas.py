@@ -405,7 +405,7 @@ COMMANDS: dict[str, list[str]] = {
     "train --dataset {p} --algorithm ERM --test-environment 0 --output {n} --steps 1 --quiet "
     "--sampling random --checkpoint-every 1": [
         *("--dataset", "--algorithm", "--test-environment", "--output", "--sampling", "--seed"),
-        *("--profile", "--set", "--steps", "--checkpoint-every", "--featurizer", "--augmentation"),
+        *("--set", "--steps", "--checkpoint-every", "--featurizer", "--augmentation"),
         *("--select", "--precision", "--device", "--data-dir", "--num-workers"),
     ],
     "predict {r} --input {i}": [

@@ -205,7 +205,7 @@ def test_a_table_is_packed_with_its_columns_and_trains(tmp_path):
     assert "column 'patient' of patients.csv holds 240 different names" in " ".join(
         refused.output.split()
     )
-    columns = ("--column", "a", "--column", "b", "--column", "c")
+    columns = ("--features", "a", "--features", "b,c")
     packed = invoke("data", "pack", "patients.csv", *names, *columns)
     assert packed.exit_code == 0, packed.output
     ended = train("patients", tmp_path / "run", "--sampling", "balanced")

@@ -62,7 +62,7 @@ def kill_after(command, folder, n_finished):
 @pytest.mark.slow
 def test_a_sweep_killed_twice_ends_with_the_same_table(twelve, undisturbed, tmp_path):
     arguments = ["sweep", str(twelve), "--output", str(tmp_path)]
-    command = [sys.executable, "-m", "equipoise.cli", *arguments, "--workers", "2"]
+    command = [sys.executable, "-m", "equipoise", *arguments, "--workers", "2"]
     kill_after(command, tmp_path, 2)
     assert 2 <= count_finished(tmp_path) < 12
     kill_after(command, tmp_path, 6)

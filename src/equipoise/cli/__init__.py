@@ -32,7 +32,8 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def top(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Take the spurious correlation out of training batches."""

@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.errors import plain_errors, plain_notes
 from equipoise.cli.options import (
     Choices,
     Data,
     DataDir,
     Device,
-    Environment,
-    Features,
-    Files,
-    ImageSize,
     Json,
-    Label,
     Quiet,
     Seed,
-    collect_options,
+    list_options,
     open_data,
+    plain_errors,
+    plain_notes,
     print_json,
+    reads_data,
 )
 
 if TYPE_CHECKING:
@@ -32,13 +29,13 @@ if TYPE_CHECKING:
 
 
 @plain_errors
+@reads_data
 def balance(
     data: Data,
-    output: Annotated[Path, typer.Option(help="Directory for the results; a begun one goes on.")],
-    path: Files = None,
-    label: Label = None,
-    environment: Environment = None,
-    features: Features = None,
+    output: Annotated[
+        Path, typer.Option(help="Directory of the results; an interrupted fit resumes there.")
+    ],
+    reading: dict[str, Any],
     leave_out: Annotated[
         list[str] | None,
         typer.Option(help="An environment to keep apart for testing; repeatable."),
@@ -60,31 +57,32 @@ def balance(
         str | None, typer.Option(help="Covariates in which matches must agree, such as sex.")
     ] = None,
     n_matches: Annotated[
-        int | None, typer.Option(min=1, help="Other labels for each anchor; all, up to 9.")
+        int | None,
+        typer.Option(min=1, help="Other labels matched to each anchor; by default all, up to 9."),
     ] = None,
     latent_dim: Annotated[
         str | None,
         typer.Option(help="Latent size (balance-on all), or auto; default: Theorem 3.3's maximum."),
     ] = None,
     caliper: Annotated[
-        float | None, typer.Option(min=0.0, help="Largest distance of a match; any if not set.")
+        float | None,
+        typer.Option(min=0.0, help="Largest distance of a match; no limit if not set."),
     ] = None,
     metric: Annotated[str, typer.Option(help="kl, l1, l2 or linf.")] = "kl",
     choices: Choices = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of learning Z, at most.")] = 600,
-    image_size: ImageSize = None,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps of the VAE, at most.")] = 600,
     seed: Seed = 0,
     device: Device = "cpu",
-    n_jobs: Annotated[int, typer.Option(help="Threads for matching; -1 takes all.")] = -1,
+    n_jobs: Annotated[int, typer.Option(help="Threads for matching; -1 for all.")] = -1,
     data_dir: DataDir = None,
     report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Balance your own data: find links that vary, match, write what to train with.
+    """Balance your own data: find what varies, match on it, and write matches and weights.
 
     \b
-    The three most common uses:
+    The most common uses:
     \b
       a table
         equipoise balance patients.csv --label ill --environment hospital \\
@@ -97,7 +95,7 @@ def balance(
         equipoise balance patients.csv --label ill --environment hospital \\
           --covariates age,scanner --output out
 
-    Interrupted, the same command goes on where it stopped. OUTPUT then holds
+    An interrupted command resumes when it is given again. OUTPUT then holds
 
     \b
       matches.parquet       anchor, match, label (of the match), environment,
@@ -109,22 +107,16 @@ def balance(
     """
     from equipoise.algorithms import choose_device
     from equipoise.balance_job import balance_dataset, read_covariate_table
-    from equipoise.balancer_checks import METHODS
+    from equipoise.balancing import METHODS
     from equipoise.benchmark import parse_value
     from equipoise.checks import check_choice
     from equipoise.diagnosis import summarise_balance
 
-    options = collect_options(
-        path=path, label=label, environment=environment, features=features, image_size=image_size
-    )
-    chosen = _parse_parameters(choices or [])
     check_choice("method", method, (*METHODS, "all"))
-    with plain_notes(balance):
-        dataset = open_data(data, data_dir, options, verbose=not quiet)
     parameters: dict[str, Any] = {
         "balance_on": balance_on,
         "method": "match" if method == "all" else method,
-        "exact": tuple(split_names(exact)),
+        "exact": tuple(_split_names(exact)),
         "n_matches": n_matches,
         "latent_dim": None if latent_dim is None else parse_value(latent_dim),
         "caliper": caliper,
@@ -133,19 +125,21 @@ def balance(
         "random_state": seed,
         "device": choose_device(device),
         "n_jobs": n_jobs,
+        **_parse_parameters(choices or []),
     }
     with plain_notes(balance):
+        dataset = open_data(data, data_dir, reading, verbose=not quiet)
         result = balance_dataset(
             dataset,
             output,
             leave_out=leave_out or (),
             covariates=read_covariate_table(
-                dataset, data, split_names(covariates), covariate_table
+                dataset, data, _split_names(covariates), covariate_table
             ),
             compare=method == "all",
             report=report,
             verbose=not quiet,
-            **parameters | chosen,
+            **parameters,
         )
     if as_json:
         print_json(_gather(result))
@@ -180,26 +174,7 @@ def _gather(result: BalanceResult) -> dict[str, Any]:
     }
 
 
-# Parameters of CausalBalancer that have an option of their own.
-OWN_OPTIONS = {
-    "balance_on": "--balance-on",
-    "method": "--method",
-    "exact": "--exact",
-    "n_matches": "--n-matches",
-    "latent_dim": "--latent-dim",
-    "caliper": "--caliper",
-    "metric": "--metric",
-    "max_steps": "--steps",
-    "random_state": "--seed",
-    "device": "--device",
-    "n_jobs": "--n-jobs",
-    "verbose": "--quiet",
-}
-WORDS, COUNTS = ("prior", "reading"), ("n_nearest", "reuse_max", "batch_size")
-
-
-def split_names(names: str | None) -> list[str]:
-    """Names that stand between commas."""
+def _split_names(names: str | None) -> list[str]:
     return [name.strip() for name in (names or "").split(",") if name.strip()]
 
 
@@ -209,42 +184,19 @@ def _parse_parameters(choices: list[str]) -> dict[str, Any]:
     from equipoise.benchmark import parse_value
     from equipoise.checks import check_choice
 
-    others = [name for name in CausalBalancer().get_params() if name not in OWN_OPTIONS]
+    own = list_options(balance) | {
+        "max_steps": "--steps",
+        "random_state": "--seed",
+        "verbose": "--quiet",
+    }
+    others = [name for name in CausalBalancer().get_params() if name not in own]
     found = {}
     for choice in choices:
         name, equals, text = choice.partition("=")
-        if name in OWN_OPTIONS:
-            raise ValueError(f"--set does not take {name}: use {OWN_OPTIONS[name]}")
+        if not equals:
+            raise ValueError(f"--set takes name=value, got {choice!r}")
+        if name in own:
+            raise ValueError(f"--set does not take {name}: use {own[name]}")
         check_choice("parameter", name, others)
-        value = parse_value(text)
-        if not equals or not _is_possible(name, value):
-            raise ValueError(
-                f"--set takes name=value, where {name} is {_describe(name)}; got {choice!r}"
-            )
-        found[name] = tuple(value) if isinstance(value, list) else value
+        found[name] = parse_value(text)
     return found
-
-
-def _is_possible(name: str, value: Any) -> bool:
-    if name in WORDS:
-        return isinstance(value, str)
-    if name == "hidden":
-        widths = value if isinstance(value, list) else [value]
-        return value is None or all(type(width) is int for width in widths)
-    if name in COUNTS:
-        return type(value) is int or (value is None and name == "reuse_max")
-    return isinstance(value, int | float) or (value is None and name == "tolerance")
-
-
-def _describe(name: str) -> str:
-    """What may follow `name=`."""
-    from equipoise.latent import READINGS, PriorFamily
-
-    if name == "hidden":
-        return "a width of layers such as 64, or several such as [64,64]"
-    if name in WORDS:
-        words = tuple(PriorFamily.families) if name == "prior" else READINGS
-        return "a word: " + ", ".join(("auto", *words))
-    if name == "common_support":
-        return "true, false or a number such as 0.1"
-    return "a whole number" if name in COUNTS else "a number"

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from equipoise.cli.errors import plain_errors
 from equipoise.cli.options import (
     Data,
     DataDir,
     Device,
-    Environment,
-    Features,
-    Files,
-    ImageSize,
     Json,
-    Label,
-    OnBroken,
     Quiet,
-    collect_options,
+    drop_unset,
     open_data,
+    plain_errors,
     print_json,
+    reads_data,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +40,10 @@ Jobs = Annotated[
     int | None, typer.Option(min=1, help="Threads; one for each processor if not set.")
 ]
 
+OnBroken = Annotated[
+    str | None, typer.Option(help="Unreadable images: raise an error (if not set) or skip.")
+]
+
 
 @app.command(epilog="Example: equipoise data check data/PACS --dataset PACS")
 @plain_errors
@@ -53,20 +53,20 @@ def check(
         str | None,
         typer.Option(
             help="The published set it should be: PACS, VLCS, OfficeHome, TerraIncognita or "
-            "DomainNet; told from the directory's name if not set."
+            "DomainNet; by default read from the directory's name."
         ),
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(help="A kind of problem that is none here, such as count; repeatable."),
+        typer.Option(help="A kind of problem to ignore, such as count; repeatable."),
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="JSON file for all that was found.")] = None,
+    output: Annotated[Path | None, typer.Option(help="JSON file for the full report.")] = None,
     show: Annotated[int, typer.Option(min=0, help="Problems of each kind to print.")] = 10,
     n_jobs: Jobs = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what is missing, empty, misplaced, unreadable or duplicated; exit code 1 if anything."""
+    """List what is missing, empty, misplaced, unreadable or duplicated; exit code 1 if any."""
     from equipoise.data import check_folders
     from equipoise.files import write_json
 
@@ -88,16 +88,13 @@ def check(
     epilog="Example: equipoise data features photos --backbone timm/resnet50 --output features",
 )
 @plain_errors
+@reads_data
 def compute(
     data: Data,
     backbone: Annotated[str, typer.Option(help="timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME.")],
     output: Output,
-    image_size: ImageSize = None,
+    reading: dict[str, Any],
     on_broken: OnBroken = None,
-    path: Files = None,
-    label: Label = None,
-    environment: Environment = None,
-    features: Features = None,
     data_dir: DataDir = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples at a time.")] = 64,
     device: Device = "cpu",
@@ -112,7 +109,7 @@ def compute(
     n_jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
-    """Turn images into a frozen backbone's features, once; `--dataset OUTPUT` then takes them."""
+    """Compute a frozen backbone's features once, as a dataset for `--dataset OUTPUT`."""
     from equipoise.algorithms import choose_device
     from equipoise.data import (
         check_dataset,
@@ -127,16 +124,8 @@ def compute(
     check_output(output)
     check_dataset(data, data_dir=data_dir)
     network = load_backbone(backbone)
-    options = collect_options(
-        image_size=image_size,
-        on_broken=on_broken,
-        path=path,
-        label=label,
-        environment=environment,
-        features=features,
-        n_jobs=n_jobs,
-    )
-    dataset = open_data(data, data_dir, options, verbose=not quiet)
+    reading |= drop_unset({"on_broken": on_broken, "n_jobs": n_jobs})
+    dataset = open_data(data, data_dir, reading, verbose=not quiet)
     how = {"batch_size": batch_size, "device": choose_device(device), "verbose": not quiet}
     origin = {"data": data, "backbone": backbone, "input_shape": list(dataset.input_shape)}
     if statistics:
@@ -155,33 +144,22 @@ def compute(
     "--output patients"
 )
 @plain_errors
+@reads_data
 def pack(
     data: Data,
     output: Output,
-    image_size: ImageSize = None,
+    reading: dict[str, Any],
     on_broken: OnBroken = None,
-    path: Files = None,
-    label: Label = None,
-    environment: Environment = None,
-    features: Features = None,
     data_dir: DataDir = None,
     n_jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
-    """Save images of a size, or a table's columns, as a dataset that `--dataset OUTPUT` takes."""
+    """Save resized images or columns of a table as a dataset for `--dataset OUTPUT`."""
     from equipoise.data import check_output, save_dataset
 
     check_output(output)
-    options = collect_options(
-        image_size=image_size,
-        on_broken=on_broken,
-        path=path,
-        label=label,
-        environment=environment,
-        features=features,
-        n_jobs=n_jobs,
-    )
-    dataset = open_data(data, data_dir, options, verbose=not quiet)
+    reading |= drop_unset({"on_broken": on_broken, "n_jobs": n_jobs})
+    dataset = open_data(data, data_dir, reading, verbose=not quiet)
     saved = save_dataset(dataset, output, made_from={"data": data}, verbose=not quiet)
     if not quiet:
         typer.echo(f"{output}: {_describe(saved)}")
@@ -213,9 +191,7 @@ def _print_report(report: FolderReport, show: int) -> None:
     for kind in kinds:
         of_kind = [problem for problem in report.problems if problem.kind == kind]
         for problem in of_kind[:show]:
-            console.print(
-                f"{kind}: {problem.where} ({problem.what})", markup=False, highlight=False
-            )
+            say(f"{kind}: {problem.where} ({problem.what})")
         if len(of_kind) > show:
             console.print(f"{kind}: {len(of_kind) - show} more; --output writes them all")
     found = len(report.problems)

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from equipoise.cli.errors import plain_errors
-from equipoise.cli.options import DataDir, Device, Json, Seed, print_json
+from equipoise.cli.options import DataDir, Device, Json, Seed, plain_errors, print_json
 
 METRIC_MEANINGS = {
     "kl": "Kullback-Leibler divergence of the anchor's score from the candidate's",
@@ -22,11 +21,7 @@ METRIC_MEANINGS = {
 }
 
 
-class Kind(StrEnum):
-    datasets = "datasets"
-    algorithms = "algorithms"
-    metrics = "metrics"
-    selections = "selections"
+Kind = StrEnum("Kind", ["datasets", "algorithms", "metrics", "selections"])
 
 
 @plain_errors
@@ -68,7 +63,7 @@ def _first_line(thing: object) -> str:
 
 @plain_errors
 def demo(
-    dataset: Annotated[str, typer.Option(help="What to run it on.")] = "ColoredMNIST10",
+    dataset: Annotated[str, typer.Option(help="Dataset to run on.")] = "ColoredMNIST10",
     steps: Annotated[
         int | None, typer.Option(min=1, help="Training steps of each run; the recipe's if not set.")
     ] = None,

@@ -1,14 +1,25 @@
-"""Options that several commands share, and what they say about a user's data."""
+"""What the commands share: options, how data are opened, and how errors are told."""
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from rich.console import Console
+from typer.models import OptionInfo
 
 if TYPE_CHECKING:
+    from equipoise.benchmark import ResultTable
     from equipoise.data import EnvironmentDataset
 
 Data = Annotated[
@@ -18,68 +29,103 @@ Data = Annotated[
         "`equipoise list datasets`."
     ),
 ]
-Label = Annotated[str | None, typer.Option(help="Column or array of labels.")]
-Environment = Annotated[str | None, typer.Option(help="Column or array of environments.")]
-Features = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--features",
-        "--column",
-        help="Columns of an example, repeatable or a,b,c; all others if not set.",
-    ),
-]
-Files = Annotated[
-    str | None, typer.Option("--path", help="Column of a table that names files of images.")
-]
-ImageSize = Annotated[
-    int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
-]
-OnBroken = Annotated[
-    str | None, typer.Option(help="Images that cannot be read: raise (if not set) or skip.")
-]
-DataDir = Annotated[Path | None, typer.Option(help="Where the data of a named dataset are.")]
+DataDir = Annotated[Path | None, typer.Option(help="Directory of the named dataset's files.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of every random draw.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
 Choices = Annotated[
     list[str] | None,
     typer.Option("--set", help="Another parameter or setting, name=value; repeatable."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no table.")]
+
+Files = Annotated[
+    str | None, typer.Option("--path", help="Column of a table that names image files.")
+]
+
+#: Options on how to read a user's data, see `reads_data`.
+READING: dict[str, Any] = {
+    "path": Files,
+    "label": Annotated[str | None, typer.Option(help="Column or array of labels.")],
+    "environment": Annotated[str | None, typer.Option(help="Column or array of environments.")],
+    "features": Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of an example, repeatable or a,b,c; all others if not set."),
+    ],
+    "image_size": Annotated[
+        int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
+    ],
+}
 
 
-def collect_options(**given: Any) -> dict[str, Any]:
-    """What was given, by the names that `open_dataset` knows."""
-    given["features"] = [
-        name for value in given.get("features") or [] for name in value.split(",")
-    ] or None
-    return {name: value for name, value in given.items() if value is not None}
+def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `READING` in place of its parameter `reading`.
+
+    `reading` is then a dictionary of those that were given, by the names of `open_dataset`.
+    """
+
+    @wraps(command)
+    def collected(**given: Any) -> Any:
+        reading = {name: given.pop(name) for name in READING}
+        names = [name for value in reading["features"] or [] for name in value.split(",")]
+        reading["features"] = names or None
+        return command(reading=drop_unset(reading), **given)
+
+    parameters = []
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        options = READING if each.name == "reading" else {each.name: each.annotation}
+        default = None if each.name == "reading" else each.default
+        parameters += [
+            inspect.Parameter(name, each.KEYWORD_ONLY, default=default, annotation=option)
+            for name, option in options.items()
+        ]
+    collected.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    collected.__annotations__ = {each.name: each.annotation for each in parameters}
+    return collected
 
 
-def check_options(data: str, data_dir: Path | None, options: dict[str, Any]) -> None:
-    """Refuse options that say nothing about a named dataset: only sets of images have some."""
-    from equipoise.data import check_dataset
-    from equipoise.data.published import list_image_benchmarks
+def drop_unset(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options that have a value."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def check_options(data: str, data_dir: Path | None, options: Mapping[str, Any]) -> bool:
+    """Refuse options that a named dataset does not have; return whether images may be read."""
+    from equipoise.data import check_dataset, list_image_benchmarks
 
     if check_dataset(data, data_dir=data_dir) is not None:
-        return
-    of_images = {"image_size", "on_broken", "n_jobs"} if data in list_image_benchmarks() else set()
+        return True
+    has_images = data in list_image_benchmarks()
+    of_images = {"image_size", "on_broken", "n_jobs"} if has_images else set()
     for name in options:
         if name not in of_images:
             raise ValueError(f"{name} is no option of the dataset {data}: leave it out")
+    return has_images
 
 
 def open_data(
     data: str, data_dir: Path | None, options: dict[str, Any], *, verbose: bool
 ) -> EnvironmentDataset:
     """A path with all options; a named set of images with those of images; others as they are."""
-    from equipoise.data import check_dataset, get_dataset
-    from equipoise.data.published import list_image_benchmarks
+    from equipoise.data import get_dataset
 
-    check_options(data, data_dir, options)
-    if check_dataset(data, data_dir=data_dir) is not None or data in list_image_benchmarks():
+    if check_options(data, data_dir, options):
         options = {**options, "verbose": verbose}
     return get_dataset(data, data_dir=data_dir, **options)
+
+
+def print_tables(tables: Sequence[ResultTable], *, as_json: bool) -> None:
+    """Print result tables for a person or for programs."""
+    if as_json:
+        print_json([asdict(table) for table in tables])
+        return
+    for table in tables:
+        Console().print(table.to_rich())
+
+
+def say(text: str, *, error: bool = False, style: str | None = None) -> None:
+    """Print text as it is, wrapped to the terminal."""
+    Console(stderr=error).print(text, style=style, markup=False, highlight=False)
 
 
 def print_json(content: Any) -> None:
@@ -97,3 +143,80 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and value - value != 0:  # NaN and infinities
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A user's mistake ends in one sentence and exit code 2, Ctrl-C in 130; no traceback."""
+
+    @wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            if isinstance(error, TypeError) and not _is_ours(error):
+                raise
+            told = speak_of_options(str(error), list_options(command))
+            say(f"error: {told}", error=True, style="red")
+            raise typer.Exit(2) from error
+        except KeyboardInterrupt:
+            say("interrupted; give the same command again to resume", error=True)
+            raise typer.Exit(130) from None
+
+    return guarded
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether the package itself raised it; any other TypeError is a bug and must be seen."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])
+
+
+@contextmanager
+def plain_notes(command: Callable[..., Any]) -> Iterator[None]:
+    """Warnings for a user as notes on stderr, without the line of code that gave them."""
+    options = list_options(command)
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def tell(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+            if category is not UserWarning:
+                show(message, category, *place, **more)
+                return
+            say(f"note: {speak_of_options(str(message), options)}", error=True)
+
+        warnings.showwarning = tell
+        yield
+
+
+def list_options(command: Callable[..., Any]) -> dict[str, str]:
+    """The options of a command by the names that Python has for them."""
+    found: dict[str, str] = {}
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        for about in getattr(hint, "__metadata__", ()):
+            if isinstance(about, OptionInfo):
+                # Inside Annotated the first flag stands where a default would.
+                given = (about.default, *(about.param_decls or ()))
+                flags = [flag for flag in given if isinstance(flag, str)]
+                flags = flags or [f"--{name.replace('_', '-')}"]
+                found |= {flag.strip("-").replace("-", "_"): flags[0] for flag in flags}
+                found[name] = flags[0]
+    return found
+
+
+def speak_of_options(message: str, options: Mapping[str, str]) -> str:
+    """A message that names an argument of Python, in terms of the command line.
+
+    >>> speak_of_options("no 'label'; say which with label=…", {"label": "--label"})
+    "no 'label'; say which with --label"
+    >>> speak_of_options("image_size must be 1 or more", {"image_size": "--image-size"})
+    '--image-size must be 1 or more'
+    """
+
+    def name_option(found: re.Match[str]) -> str:
+        return options.get(found[1], found[0])
+
+    message = re.sub(r"\b(\w+)=…", name_option, message)
+    return re.sub(r"^(\w+)(?= (?:must|says|is no)\b)", name_option, message)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.errors import plain_errors
 from equipoise.cli.options import (
     DataDir,
     Device,
-    Environment,
-    Features,
-    Files,
-    ImageSize,
-    Label,
     Quiet,
     Seed,
-    collect_options,
     open_data,
+    plain_errors,
+    reads_data,
 )
 
 if TYPE_CHECKING:
@@ -29,28 +24,26 @@ TargetPath = Annotated[
     Path, typer.Argument(help="Directory of a run, or a saved balancer or its directory.")
 ]
 OwnData = Annotated[
-    str | None, typer.Option(help="The data, if the target does not know them: as of `balance`.")
+    str | None, typer.Option(help="The data, as for `balance`, if the target does not name them.")
 ]
 Cache = Annotated[
-    Path | None, typer.Option(help="Where the run's balancer is; by default beside it.")
+    Path | None, typer.Option(help="Directory of the run's balancer; by default beside the run.")
 ]
 
 
 @plain_errors
+@reads_data
 def report(
     target: TargetPath,
     output: Annotated[
         Path | None, typer.Option(help="The page; by default report.html in or beside the target.")
     ] = None,
     data: OwnData = None,
-    path: Files = None,
-    label: Label = None,
-    environment: Environment = None,
-    features: Features = None,
-    image_size: ImageSize = None,
+    *,
+    reading: dict[str, Any],
     data_dir: DataDir = None,
     cache: Cache = None,
-    title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     quiet: Quiet = False,
@@ -58,19 +51,7 @@ def report(
     """Write one HTML page on a run or a balancer: verdict, balance, matches, curves."""
     from equipoise.report import write_report
 
-    opened = open_from_options(
-        target,
-        data=data,
-        path=path,
-        label=label,
-        environment=environment,
-        features=features,
-        image_size=image_size,
-        data_dir=data_dir,
-        cache=cache,
-        device=device,
-        verbose=not quiet,
-    )
+    opened = _open(target, data, reading, data_dir, cache, device, verbose=not quiet)
     if not quiet:
         for sentence in opened.missing:
             typer.echo(f"note: {sentence}", err=True)
@@ -96,6 +77,7 @@ KINDS = (
 
 
 @plain_errors
+@reads_data
 def plot(
     kind: Annotated[str, typer.Argument(help=KINDS)],
     target: TargetPath,
@@ -104,11 +86,8 @@ def plot(
         str | None, typer.Option("--in", help="One environment, for love, tables and overlap.")
     ] = None,
     data: OwnData = None,
-    path: Files = None,
-    label: Label = None,
-    environment: Environment = None,
-    features: Features = None,
-    image_size: ImageSize = None,
+    *,
+    reading: dict[str, Any],
     data_dir: DataDir = None,
     cache: Cache = None,
     seed: Seed = 0,
@@ -120,47 +99,28 @@ def plot(
 
     check_choice("plot", kind, PLOTS)
     check_format(output)
-    opened = open_from_options(
-        target,
-        data=data,
-        path=path,
-        label=label,
-        environment=environment,
-        features=features,
-        image_size=image_size,
-        data_dir=data_dir,
-        cache=cache,
-        device=device,
-        verbose=True,
-    )
+    opened = _open(target, data, reading, data_dir, cache, device, verbose=True)
     save_figure(draw_plot(kind, opened, environment=place, seed=seed), output)
     typer.echo(output)
 
 
-def open_from_options(
+def _open(
     target: Path,
-    *,
     data: str | None,
-    path: str | None,
-    label: str | None,
-    environment: str | None,
-    features: list[str] | None,
-    image_size: int | None,
+    reading: dict[str, Any],
     data_dir: Path | None,
     cache: Path | None,
     device: str,
+    *,
     verbose: bool,
 ) -> Target:
-    """Open the target with what the options say of its data."""
+    """The target, with its data where they were named."""
     from equipoise.algorithms import choose_device
     from equipoise.report import open_target
 
-    options = collect_options(
-        path=path, label=label, environment=environment, features=features, image_size=image_size
-    )
-    if data is None and options:
-        raise ValueError(f"{', '.join(options)} say how to read --data: name the data as well")
-    dataset = None if data is None else open_data(data, data_dir, options, verbose=verbose)
+    if data is None and reading:
+        raise ValueError(f"{', '.join(reading)} say how to read --data: name the data as well")
+    dataset = None if data is None else open_data(data, data_dir, reading, verbose=verbose)
     return open_target(
         target, dataset, data_dir=data_dir, cache=cache, device=choose_device(device)
     )

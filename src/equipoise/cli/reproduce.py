@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from equipoise.cli.errors import plain_errors
-from equipoise.cli.options import Choices, DataDir, Device, Json, Quiet, print_json
+from equipoise.cli.options import (
+    Choices,
+    DataDir,
+    Device,
+    Json,
+    Quiet,
+    plain_errors,
+    print_json,
+    print_tables,
+    say,
+)
 
-
-class ExhibitName(StrEnum):
-    table1 = "table1"
-    table2 = "table2"
-    table4 = "table4"
-    figure3 = "figure3"
-    figure4a = "figure4a"
-    figure4b = "figure4b"
-    figure4c = "figure4c"
-    figure5 = "figure5"
-    validation = "validation"
-    rivals = "rivals"
-
-
-class Profile(StrEnum):
-    quick = "quick"
-    paper = "paper"
+ExhibitName = StrEnum(
+    "ExhibitName",
+    "table1 table2 table4 figure3 figure4a figure4b figure4c figure5 validation rivals",
+)
+Profile = StrEnum("Profile", ["quick", "paper"])
 
 
 @plain_errors
@@ -44,10 +41,10 @@ def reproduce(
     output: Annotated[Path, typer.Option(help="Directory of table, plot and records.")] = Path(
         "results"
     ),
-    runs: Annotated[Path, typer.Option(help="Directory of the runs; finished ones stay.")] = Path(
-        "runs"
-    ),
-    seeds: Annotated[int, typer.Option(min=1, help="How many, from 0.")] = 3,
+    runs: Annotated[
+        Path, typer.Option(help="Directory of the runs; finished runs are reused.")
+    ] = Path("runs"),
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, counted from 0.")] = 3,
     workers: Annotated[
         int, typer.Option(min=0, help="Runs at the same time; 0 trains in this process.")
     ] = 1,
@@ -60,7 +57,7 @@ def reproduce(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make an exhibit of the paper again; stopped anywhere, the same command goes on."""
+    """Reproduce a table or figure; an interrupted command resumes when it is given again."""
     from equipoise.benchmark import parse_choices
     from equipoise.exhibits import EXHIBITS, ExhibitRequest
 
@@ -85,12 +82,10 @@ def reproduce(
         print_json({"tables": tables, "sentences": made.sentences, "files": made.files})
     if quiet or as_json:
         return
-    console = Console()
-    for table in made.tables:
-        console.print(table.to_rich())
+    print_tables(made.tables, as_json=False)
     for sentence in made.sentences:
-        console.print(sentence, markup=False, highlight=False)
-    console.print(f"written: {', '.join(map(str, made.files))}", markup=False, highlight=False)
+        say(sentence)
+    say(f"written: {', '.join(map(str, made.files))}")
 
 
 theory = typer.Typer(
@@ -100,78 +95,45 @@ theory = typer.Typer(
     no_args_is_help=True,
 )
 
-Seed = Annotated[int, typer.Option(min=0, help="The first seed; every draw follows from it.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: a look, not a result.")]
-Jobs = Annotated[int, typer.Option(help="Processes side by side; -1 takes every core.")]
-Output = Annotated[Path, typer.Option(help="Directory of records, tables and plot; goes on there.")]
+THEOREMS = {
+    "identifiability": "Theorem 3.3: is Z recovered from enough environments, and only then?",
+    "balance": "Theorems 3.6 and 3.7: which functions balance, and each label's share in batches.",
+    "minimax": "Theorem 2.4: has the balanced Bayes classifier the least worst-case risk?",
+}
+Seed = Annotated[int, typer.Option(min=0, help="First seed; every random draw follows from it.")]
+Output = Annotated[Path, typer.Option(help="Directory of records, tables and plot; resumes there.")]
 
 
-@theory.command(epilog="Example: equipoise theory identifiability --jobs 2 --output theory/z")
-@plain_errors
-def identifiability(
-    seed: Seed = 0,
-    output: Output = Path("theory/identifiability"),
-    quick: Quick = False,
-    jobs: Jobs = 1,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Theorem 3.3: is Z recovered from enough environments, and only then?"""
-    from equipoise.theory import run_identifiability
+def _add_theorem(name: str, meaning: str) -> None:
+    """A command that calls `equipoise.theory.run_NAME`."""
 
-    _carry_out(run_identifiability, output, seed, quick, jobs, as_json, quiet)
-
-
-@theory.command(epilog="Example: equipoise theory balance --seed 1 --output theory/balance")
-@plain_errors
-def balance(
-    seed: Seed = 0,
-    output: Output = Path("theory/balance"),
-    quick: Quick = False,
-    jobs: Jobs = 1,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Theorems 3.6 and 3.7: which functions balance, and what share each label gets in batches."""
-    from equipoise.theory import run_balance
-
-    _carry_out(run_balance, output, seed, quick, jobs, as_json, quiet)
-
-
-@theory.command(epilog="Example: equipoise theory minimax --quick --output theory/minimax")
-@plain_errors
-def minimax(
-    seed: Seed = 0,
-    output: Output = Path("theory/minimax"),
-    quick: Quick = False,
-    jobs: Jobs = 1,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Theorem 2.4: has the balanced Bayes classifier the least worst-case risk?"""
-    from equipoise.theory import run_minimax
-
-    _carry_out(run_minimax, output, seed, quick, jobs, as_json, quiet)
+    @theory.command(
+        name, help=meaning, epilog=f"Example: equipoise theory {name} --output theory/{name}"
+    )
+    @plain_errors
+    def run_theorem(
+        seed: Seed = 0,
+        output: Output = Path("theory", name),
+        quick: Annotated[
+            bool, typer.Option("--quick", help="Small sizes, for a first look.")
+        ] = False,
+        jobs: Annotated[int, typer.Option(help="Number of processes; -1 for every core.")] = 1,
+        as_json: Json = False,
+        quiet: Quiet = False,
+    ) -> None:
+        if jobs == 0:
+            raise ValueError("--jobs must be 1 or more, or -1 for every core, got 0")
+        if output.exists() and not output.is_dir():
+            raise ValueError(f"{output} is a file: --output must name a directory")
+        run = getattr(import_module("equipoise.theory"), f"run_{name}")
+        outcome = run(output, seed=seed, quick=quick, n_jobs=jobs, verbose=not quiet)
+        if as_json:
+            tables = {title: table.to_dict("records") for title, table in outcome.tables.items()}
+            print_json({"holds": outcome.holds, "sentence": outcome.sentence, "tables": tables})
+        elif not quiet:
+            outcome.show(Console())
+            say(f"records, tables and plot are in {output}/")
 
 
-def _carry_out(
-    run: Callable[..., Any],
-    output: Path,
-    seed: int,
-    quick: bool,
-    jobs: int,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    if jobs == 0:
-        raise ValueError("--jobs 0 leaves nobody to work: give 1 or more, or -1 for every core")
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"{output} is a file: --output must name a directory")
-    outcome = run(output, seed=seed, quick=quick, n_jobs=jobs, verbose=not quiet)
-    if as_json:
-        tables = {title: table.to_dict("records") for title, table in outcome.tables.items()}
-        print_json({"holds": outcome.holds, "sentence": outcome.sentence, "tables": tables})
-    elif not quiet:
-        console = Console()
-        outcome.show(console)
-        console.print(f"records, tables and plot are in {output}/", markup=False, highlight=False)
+for _name, _meaning in THEOREMS.items():
+    _add_theorem(_name, _meaning)

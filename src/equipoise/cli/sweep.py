@@ -8,10 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from equipoise.cli.errors import plain_errors
-from equipoise.cli.options import DataDir, Device, Json, Quiet, print_json
+from equipoise.cli.options import (
+    DataDir,
+    Device,
+    Json,
+    Quiet,
+    plain_errors,
+    print_json,
+    print_tables,
+    say,
+)
 
 if TYPE_CHECKING:
     from equipoise.benchmark import Workers
@@ -27,24 +34,24 @@ def sweep(
         int | None,
         typer.Option(min=0, help="Runs at the same time; 1 if not set; 0 trains in this process."),
     ] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="Let Ray carry out the runs.")] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Distribute the runs with Ray.")] = False,
     ray_address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster, or auto; if not set one starts here.")
+        str | None,
+        typer.Option(help="Address of a Ray cluster, or auto; a local one starts if not set."),
     ] = None,
-    cpus_per_run: Annotated[float, typer.Option(help="Set aside by Ray.")] = 1.0,
-    gpus_per_run: Annotated[float, typer.Option(help="Set aside by Ray.")] = 0.0,
+    cpus_per_run: Annotated[float, typer.Option(help="CPUs that Ray reserves for a run.")] = 1.0,
+    gpus_per_run: Annotated[float, typer.Option(help="GPUs that Ray reserves for a run.")] = 0.0,
     device: Device = "cpu",
     data_dir: DataDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, train none.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the listed runs as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Carry out every run of a sweep; stopped anywhere, the same command goes on."""
+    """Train every run of a sweep; an interrupted sweep resumes with the same command."""
     from equipoise.benchmark import plan_sweep, read_sweep, run_sweep, write_manifest
 
     described = read_sweep(spec, data_dir=data_dir, execute=not dry_run)
     runs = plan_sweep(described, data_dir=data_dir)
-    console = Console(stderr=True)
     if as_json and not dry_run:
         raise ValueError("--json lists the runs of --dry-run; `equipoise table` has it for results")
     if dry_run and as_json:
@@ -63,22 +70,19 @@ def sweep(
         data_dir=data_dir,
         device=device,
         verbose=not quiet,
-        console=console,
     )
     if not quiet:
-        console.print(
+        say(
             f"{len(result.results)} of {len(runs)} runs are finished in {output}; "
             f"equipoise table {manifest} tabulates them",
-            markup=False,
-            highlight=False,
+            error=True,
         )
     if result.errors:
-        console.print(
+        say(
             f"{len(result.errors)} failed; each says why in its error.json. The same command "
             "tries them again",
+            error=True,
             style="red",
-            markup=False,
-            highlight=False,
         )
         raise typer.Exit(1)
 
@@ -95,18 +99,8 @@ def _choose_workers(
     return RayWorkers(cpus_per_run=cpus, gpus_per_run=gpus, address=address, n_workers=n_workers)
 
 
-class Format(StrEnum):
-    terminal = "terminal"
-    markdown = "markdown"
-    latex = "latex"
-    csv = "csv"
-    json = "json"
-
-
-class Spread(StrEnum):
-    deviation = "deviation"
-    error = "error"
-    domainbed = "domainbed"
+Format = StrEnum("Format", ["terminal", "markdown", "latex", "csv"])
+Spread = StrEnum("Spread", ["deviation", "error", "domainbed"])
 
 
 @plain_errors
@@ -123,48 +117,39 @@ def table(
     ] = Spread.deviation,
     by: Annotated[
         list[str] | None,
-        typer.Option(help="A setting that tells rows apart, e.g. degree_of_balancing; repeatable."),
+        typer.Option(
+            help="A setting that gets rows of its own, e.g. degree_of_balancing; repeatable."
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only runs with this setting, name=value; repeatable."),
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.terminal,
+    format: Annotated[Format, typer.Option(help="Format of the printed table.")] = Format.terminal,
     output: Annotated[
         Path | None, typer.Option(help="A file: .md, .tex or .csv; printed if not set.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Tabulate finished runs: mean ± spread over seeds, by selection rule, beside the paper's."""
-    from equipoise.benchmark import (
-        FORMATS,
-        RULES,
-        collect_runs,
-        make_tables,
-        select_runs,
-        write_tables,
-    )
+    from equipoise import benchmark
 
-    found = collect_runs(runs, where=where or ())
-    selected = select_runs(found, selection or list(RULES), by=by or ())
+    rules = selection or list(benchmark.RULES)
+    found = benchmark.collect_runs(runs, where=where or ())
+    selected = benchmark.select_runs(found, rules, by=by or ())
     if not selected:
         raise ValueError(
-            f"none of the rules {', '.join(selection or RULES)} can choose among the runs in "
+            f"none of the rules {', '.join(rules)} can choose among the runs in "
             f"{runs}: leave-one-domain-out needs a sweep with leave_one_domain_out: true, "
             "balanced needs runs with a balancer"
         )
-    tables = make_tables(selected, spread=spread.value)
+    tables = benchmark.make_tables(selected, spread=spread.value)
     if output is not None:
-        write_tables(tables, output)
-    if as_json or format is Format.json:
-        print_json([asdict(each) for each in tables])
-    elif output is not None:
-        return
-    elif format is Format.terminal:
-        for each in tables:
-            Console().print(each.to_rich())
-    else:
-        typer.echo(FORMATS[format.value](tables), nl=False)
+        benchmark.write_tables(tables, output)
+    if as_json or (output is None and format is Format.terminal):
+        print_tables(tables, as_json=as_json)
+    elif output is None:
+        typer.echo(benchmark.FORMATS[format.value](tables), nl=False)
 
 
 @plain_errors
@@ -183,42 +168,28 @@ def import_sweep(
     as_json: Json = False,
 ) -> None:
     """Read DomainBed's logs: their table, and the chosen hyperparameters as a sweep of ours."""
-    from equipoise.benchmark import (
-        make_tables,
-        read_domainbed,
-        select_runs,
-        write_chosen,
-        write_tables,
-    )
+    from equipoise import benchmark
     from equipoise.files import write_whole
 
-    selected = select_runs(read_domainbed(directory), [selection])
+    selected = benchmark.select_runs(benchmark.read_domainbed(directory), [selection])
     if not selected:
         raise ValueError(
             f"the rule {selection!r} cannot choose among the runs in {directory}: balanced needs "
-            "a balancer, which DomainBed has not, and leave-one-domain-out runs with every pair "
-            "of environments left out"
+            "a balancer, which DomainBed does not have; leave-one-domain-out needs runs that leave "
+            "out every pair of environments"
         )
-    tables = make_tables(selected, spread=spread.value)
-    if as_json:
-        print_json([asdict(each) for each in tables])
-    else:
-        for each in tables:
-            Console().print(each.to_rich())
+    tables = benchmark.make_tables(selected, spread=spread.value)
+    print_tables(tables, as_json=as_json)
     if table is not None:
-        write_tables(tables, table)
+        benchmark.write_tables(tables, table)
     if output is None:
         return
-    chosen = write_chosen(selected)
+    chosen = benchmark.write_chosen(selected)
     with write_whole(output) as temporary:
         temporary.write_text(chosen.text)
-    console = Console(stderr=True)
     if chosen.left_out:
-        console.print(
-            f"without a counterpart here: {', '.join(chosen.left_out)}",
-            markup=False,
-            highlight=False,
+        say(
+            f"left out, since equipoise has no such setting: {', '.join(chosen.left_out)}",
+            error=True,
         )
-    console.print(
-        f"equipoise sweep {output} trains with what was chosen", markup=False, highlight=False
-    )
+    say(f"equipoise sweep {output} trains with what was chosen", error=True)

@@ -1,6 +1,6 @@
 """Room 1: environments. Examples with labels and environment ids, and the paper's datasets."""
 
-from equipoise.data import digits, published  # noqa: F401  # datasets become known by name
+from equipoise.data import digits  # noqa: F401  # its datasets become known by name
 from equipoise.data.check import FolderReport, check_folders
 from equipoise.data.dataset import (
     EnvironmentDataset,
@@ -30,15 +30,13 @@ from equipoise.data.opening import (
     open_dataset,
     register_dataset,
 )
+from equipoise.data.published import list_image_benchmarks
 from equipoise.data.saved import check_output, save_dataset
 from equipoise.data.sources import ArraySource, Source, as_source, flatten_examples
-from equipoise.data.tables import ColumnsNeeded, read_features, read_frame, read_images
-
-ArrayEnvironments = Examples  # the former name
+from equipoise.data.tables import read_features, read_frame, read_images
 
 __all__ = [
     "ArraySource",
-    "ColumnsNeeded",
     "DataNames",
     "EnvironmentDataset",
     "EnvironmentSubset",
@@ -61,6 +59,7 @@ __all__ = [
     "flatten_examples",
     "get_dataset",
     "list_datasets",
+    "list_image_benchmarks",
     "load_backbone",
     "open_dataset",
     "read_features",

@@ -26,10 +26,6 @@ FEATURES = ("x", "X", "features")
 WRITTEN_NUMBER = r"\s*[-+]?(?:[$€£]\s?\d[\d,.' ]*|\d[\d,.' ]*\s?[%$€£]|\d+(?:,\d+)+(?:\.\d+)?)\s*"
 
 
-class ColumnsNeeded(ValueError):
-    """A table does not say by itself which of its columns are what."""
-
-
 class TableEnvironments(Examples):
     """The rows of a table; `feature_names` are the columns that became numbers of an example."""
 
@@ -246,7 +242,7 @@ def _choose_name(path: Path, role: str, given: str | None, usual: Sequence[str],
     for name in usual:
         if name in names:
             return name
-    raise ColumnsNeeded(
+    raise ValueError(
         f"{path} has no {role!r}; say which of {', '.join(names[:20])} it is with {role}=…"
     )
 
@@ -279,7 +275,7 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
         first = column.iloc[wrong[:1]].tolist()[0]
         seen = "nothing" if pd.isna(first) else repr(first)
         more = f" ({len(wrong)} rows like it)" if len(wrong) > 1 else ""
-        raise ColumnsNeeded(
+        raise ValueError(
             f"column {name!r} of {path} must hold numbers, but row {wrong[0] + 1} holds {seen}"
             f"{more}: repair or remove such rows, or choose columns with features=…"
         )
