@@ -122,7 +122,7 @@ def _add_theorem(name: str, meaning: str) -> None:
         quiet: Quiet = False,
     ) -> None:
         if jobs == 0:
-            raise ValueError("--jobs must be 1 or more, or -1 for every core, got 0")
+            raise ValueError("--jobs 0 runs nothing: give 1 or more, or -1 for every core")
         if output.exists() and not output.is_dir():
             raise ValueError(f"{output} is a file: --output must name a directory")
         run = getattr(import_module("equipoise.theory"), f"run_{name}")
