@@ -16,7 +16,6 @@ from equipoise.benchmark.batches import StepDataset, make_batches, tabulate_epoc
 from equipoise.benchmark.data import RunData, split_for_run
 from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.benchmark.domainbed import read_domainbed, write_chosen
-from equipoise.benchmark.export import export_run
 from equipoise.benchmark.plan import Adjustment, SweepSpec, merge_settings, plan_sweep
 from equipoise.benchmark.recipes import RECIPES, make_settings, parse_choices, parse_value
 from equipoise.benchmark.run import OWN_FEATURIZER, execute_run, train_run
