@@ -42,6 +42,13 @@ def test_the_verdict_gives_price_and_protection_with_their_errors_and_the_pictur
     assert "25\u202f%" in draw_verdict(make_diagnostics(use=use))
 
 
+def test_a_negative_price_is_a_gain_and_a_negative_protection_a_loss():
+    drawn = draw_verdict(make_diagnostics(verdict={"price": -1.6, "protection": -2.4}))
+    assert "1.6 ± 1.1 points of accuracy gained where the link stays as it is" in drawn
+    assert "2.4 ± 2.3 points of accuracy lost where the link is reversed" in drawn
+    assert "−" not in drawn.split("<svg")[0]
+
+
 def test_what_was_not_measured_is_left_out():
     nothing = {"price": NAN, "price_error": NAN, "protection": NAN, "protection_error": NAN}
     diagnostics = make_diagnostics(verdict=nothing)

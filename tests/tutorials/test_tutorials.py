@@ -68,6 +68,7 @@ def test_other_features(tmp_path, monkeypatch):
     names = run_tutorial("../howto/other-features.md", tmp_path, monkeypatch)
     assert names["rate"] > 0.9
     assert len(names["x_batch"]) == 2 * 16 * 2
+    assert names["balancer"].n_varying_ > 0
 
 
 def test_the_commands_of_the_tutorials_are_options_that_exist():

@@ -75,14 +75,16 @@ def draw_verdict(diagnostics: BalanceDiagnostics) -> Html:
 def _list_figures(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]:
     verdict = diagnostics.verdict
     facts: list[tuple[str, Any, str]] = []
-    for name, note in (
-        ("price", "points of accuracy lost where the link stays as it is"),
-        ("protection", "points of accuracy gained where the link is reversed"),
+    for name, words, where in (
+        ("price", ("lost", "gained"), "where the link stays as it is"),
+        ("protection", ("gained", "lost"), "where the link is reversed"),
     ):
         value = float(getattr(verdict, name, math.nan))
         if math.isfinite(value):
-            error = float(getattr(verdict, f"{name}_error", math.nan))
-            facts.append((name, write_points(value, error), note))
+            points = write_points(value, float(getattr(verdict, f"{name}_error", math.nan)))
+            # A negative price is a gain, and is called one.
+            note = f"points of accuracy {words[value < 0]} {where}"
+            facts.append((name, points, note) if value >= 0 else (name, "none", f"{points} {note}"))
     use = diagnostics.use
     size = float(use["effective_size"].sum()) if len(use) else math.nan
     size = effective_sample_size(diagnostics.weights) if math.isnan(size) else size
@@ -92,13 +94,13 @@ def _list_figures(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]
 
 
 def write_points(value: float, error: float) -> str:
-    """Percentage points with their standard error, where it is known.
+    """The size of a change in percentage points, with its standard error where it is known.
 
     >>> write_points(9.96, 0.84), write_points(-0.3, float("nan"))
-    ('10.0 ± 0.8', '−0.3')
+    ('10.0 ± 0.8', '0.3')
     """
     spread = f" ± {error:.1f}" if math.isfinite(error) else ""
-    return f"{value:.1f}{spread}".replace("-", "−")
+    return f"{abs(value):.1f}{spread}"
 
 
 def _list_moves(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]:

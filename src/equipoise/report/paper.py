@@ -196,3 +196,4 @@ def _draw_images(axes: Axes, table: ImageTable) -> None:
     rows = [clean(name, 24) for name in table.rows]
     axes.set_yticks([height * (i + 0.5) - 1 for i in range(len(rows))], rows)
     axes.xaxis.tick_top()
+    axes.set_title(clean(table.title, 60), fontsize=8)
