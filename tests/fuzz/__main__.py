@@ -6,8 +6,9 @@ import argparse
 import sys
 import time
 
-from tests.fuzz.areas import DRAWS, TABLES, draw_cases, remove_folder
+from tests.fuzz.areas import DRAWS, TABLES, draw_cases
 from tests.fuzz.forked import describe, run_cases
+from tests.fuzz.good import remove_folder
 
 # Commands take the longest, sweeps the shortest; what is left goes to calls and files.
 SHARES = {"calls": 0.4, "files": 0.3, "sweeps": 0.2, "commands": 0.1}

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 import equipoise
 
 PACKAGE = str(Path(equipoise.__file__).parent)
@@ -28,6 +30,9 @@ class Case:
 
     name: str
     call: Callable[[], object]
+
+
+Draw = Callable[[np.random.Generator], Case]
 
 
 def run_cases(

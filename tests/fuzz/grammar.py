@@ -85,6 +85,72 @@ EXAMPLES: tuple[Any, ...] = (
     *(iter([[1.0]]), {"a": [1]}, b"x" * 60, pd.Series([1.0] * 60), np.zeros((60, 2))[::-1]),
 )
 
+
+def _list_odd_tables() -> tuple[pd.DataFrame, ...]:
+    """Tables of 60 rows that hold what nobody expects."""
+    rng = np.random.default_rng(0)
+    label, site = np.arange(60) % 2, np.arange(60) // 2 % 2
+    good = pd.DataFrame({"a": rng.normal(size=60) + label, "b": rng.normal(size=60)})
+    good = good.assign(label=label, environment=site)
+    odd: list[dict[str, Any]] = [
+        {"environment": [9, *site[1:]]},
+        {"environment": [9, 9, *site[2:]]},
+        {"environment": 0},
+        {"environment": range(60)},
+        {"environment": [*["x"] * 30, *["X"] * 30]},
+        {"label": 1},
+        {"label": [7, *label[1:]]},
+        {"label": ["a b", "\U0001f600"] * 30},
+        {"label": ["", " "] * 30},
+        {"label": [True, False] * 30},
+        {"label": [2**70, -(2**70)] * 30},
+        {"label": pd.Categorical(["x", "y"] * 30, categories=["z", "y", "x"])},
+        {"label": pd.Series(["x", None] * 30)},
+        {"a": 1.0},
+        {"a": 0.0, "b": 5},
+        {"a": [np.inf, *rng.normal(size=59)]},
+        {"a": [2**70] * 60},
+        {"a": [10**300, -(10**300)] * 30},
+        {"a": np.full(60, 2**63, dtype=np.uint64)},
+        {"a": [1e300, -1e300] * 30},
+        {"a": [1e-320, -1e-320] * 30},
+        {"a": [True, False, False] * 20},
+        {"a": pd.date_range("2020", periods=60)},
+        {"a": pd.date_range("2020", periods=60, tz="Asia/Tokyo")},
+        {"a": pd.to_timedelta(range(60), unit="s")},
+        {"a": pd.period_range("2020", periods=60)},
+        {"a": pd.Series([1, None] * 30, dtype="Int64")},
+        {"a": pd.Series(["1,5", "2,5"] * 30)},
+        {"a": ["\U0001f600", "\u202e x"] * 30},
+        {"a": [f"word {i}" for i in range(60)]},
+        {"a": [[1], [2]] * 30},
+        {"a": [1j, 2] * 30},
+        {"a": pd.arrays.SparseArray([0.0, 1.0] * 30)},
+        {"a": pd.IntervalIndex.from_breaks(range(61))},
+        {"a": label},
+        {"a": site},
+        {"--label": rng.normal(size=60)},
+        {"": rng.normal(size=60)},
+        {" label": rng.normal(size=60)},
+        {"a\nb": rng.normal(size=60), "\\input{x}|": rng.normal(size=60)},
+        {"<script>": ["<b>", "&amp;"] * 30},
+        {"weights": 1.0, "z": label, "log_scores": site, "match_indices": 0.5 * label},
+    ]
+    doubled = pd.concat([good, good[["a"]]], axis=1)
+    levels = good.set_axis(pd.MultiIndex.from_product([["x"], good.columns]), axis=1)
+    tables = [good, *(good.assign(**change) for change in odd), doubled, levels, good[::-1]]
+    tables += [good.iloc[:n] for n in (0, 1, 2, 3, 4, 7)] + [
+        good.set_index("a"),
+        good.rename(columns={"a": 1, "b": 2.5}),
+        good[["label", "environment"]],
+        good.drop(columns="label"),
+    ]
+    tables += [good.set_axis([0] * 60, axis=0), pd.concat([good, doubled["label"]], axis=1)]
+    return tuple(tables)
+
+
+ODD_TABLES = _list_odd_tables()
+
 TEXTS: tuple[bytes, ...] = (
     *(b"", b"\x00", b"\xff\xfe", b"{", b"[]", b"null", b"{}", b"0", b'"a"', b"[" * 50_000, b"NaN"),
     *(b'{"version": 2}', b'{"format": "equipoise dataset", "version": 2}', b'{"a": ' * 20_000),
@@ -94,6 +160,16 @@ TEXTS: tuple[bytes, ...] = (
         b"label,environment,x\n0,0,\n",
         b"label,label,x\n0,0,1\n",
         b"label,environment,x\n0,0,1e999\n",
+    ),
+    *(
+        b"\xef\xbb\xbflabel,environment,x\n0,0,1\n1,0,2\n0,1,3\n1,1,4\n",
+        "label,environment,x\n0,0,1\n1,0,2\n0,1,3\n1,1,4\n".encode("utf-16"),
+        "label,environment,größe\nü,0,1\n1,0,2\n".encode("latin-1"),
+        b"label,environment,x,x\n0,0,1,2\n1,0,2,2\n0,1,3,1\n1,1,4,3\n",
+        b"label,environment,x\r0,0,1\r1,0,2\r0,1,3\r1,1,4\r",
+        b"label,environment,x\n0,0,1,9\n1,0,2\n0,1\n",
+        b"label,environment,x\n0,0,1\x00\n1,0,2\n",
+        b"file,label,environment\n/dev/zero,0,0\n../../etc,1,1\n",
     ),
     *(b"\x93NUMPY\x01\x00v\x00{'descr': 'O'", b"PK\x03\x04" + b"\x00" * 40, b"PAR1" + b"\x00" * 20),
     *(b"datasets: x", b"- a", b"&a [*a]", b"!!python/object:os.system {}", b"a: b: c", b"\t- x"),

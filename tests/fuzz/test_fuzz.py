@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from equipoise.data import Examples
-from tests.fuzz.areas import TABLES, draw_cases, remove_folder
+from tests.fuzz.areas import TABLES, draw_cases
 from tests.fuzz.forked import Case, describe, judge, run_cases
+from tests.fuzz.good import remove_folder
 
 SECONDS = 60  # a case takes milliseconds; a busy machine may take its time
 
