@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,8 +96,9 @@ def check_target(balancer: CausalBalancer, classes: NDArray, table: pd.DataFrame
     if balancer.target is not None:
         if balancer.method == "match":
             raise ValueError('target goes with method="overlap" or "entropy"; got method="match"')
-        if balancer.target not in classes.tolist():
-            raise ValueError(f"target {balancer.target!r} is no label: {classes.tolist()[:10]}")
+        target, known = balancer.target, classes.tolist()
+        if not isinstance(target, Hashable) or target not in set(known):
+            raise ValueError(f"target {show(target)} is no label: {known[:10]}")
     return choose_n_matches(len(classes), balancer.n_matches)
 
 

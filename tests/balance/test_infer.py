@@ -69,7 +69,7 @@ def test_pixels_and_several_labels_are_taken():
         (np.zeros((4, 1)), [0, 1, 0, 1], {}, "same values in every row"),
         (np.zeros((3, 1)), [0, 1, 0, 1], {}, "X has 3 rows, labels 4"),
         (np.full((4, 1), np.nan), [0, 1, 0, 1], {}, "not finite"),
-        (np.zeros((4, 1)), [0, 1, 0, 1], {"contrast": 0.2}, "contrast must be between"),
+        (np.zeros((4, 1)), [0, 1, 0, 1], {"contrast": 0.2}, "contrast must be at least 0.5"),
     ],
 )
 def test_what_cannot_be_split_is_refused(x, labels, settings, message):

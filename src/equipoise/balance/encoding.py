@@ -11,12 +11,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.balance.scores import as_array
+from equipoise.checks import show
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 #: A category of fewer examples, or beyond this many categories, is pooled with other rare ones.
 MIN_CATEGORY = 5
 MAX_CATEGORIES = 64
+#: Squares of larger numbers, and sums of them, are no numbers any more.
+LARGEST = 1e100
 
 #: A covariate that leaves less than this share of the errors predicts the label "almost perfectly".
 NEARLY_PERFECT = 0.02
@@ -143,7 +148,9 @@ def as_table(covariates: Any, names: Sequence[str] | None = None) -> pd.DataFram
     elif isinstance(covariates, pd.Series):
         table = covariates.to_frame(str(covariates.name or "covariate 0"))
     else:
-        array = np.asarray(covariates)
+        array = as_array(covariates)
+        if array.dtype.kind not in "fiubOUSmM":
+            raise TypeError(f"covariates must be numbers, text or dates, got dtype {array.dtype}")
         if array.ndim == 1:
             array = array[:, None]
         if array.ndim != 2:
@@ -173,7 +180,7 @@ def as_table(covariates: Any, names: Sequence[str] | None = None) -> pd.DataFram
 
 def check_alignment(covariates: Any, labels: Any, n: int) -> None:
     """One row of covariates for each label, in the same order where both have an index."""
-    rows = len(covariates)
+    rows = len(covariates) if hasattr(covariates, "__len__") else 1
     if rows != n:
         raise ValueError(f"covariates have {rows} rows, labels {n}: give one row for each example")
     indexed = (pd.DataFrame, pd.Series)
@@ -195,7 +202,12 @@ def _as_text(values: pd.Series) -> pd.Index:
 def _learn(values: pd.Series, environments: IntArray | None, notes: list[str]) -> Covariate:
     name, missing = str(values.name), values.isna().to_numpy()
     present, n = values[~missing], len(values)
-    n_values = present.nunique()
+    try:
+        n_values = present.nunique()
+    except TypeError as error:  # lists have no hash
+        raise ValueError(
+            f"covariate {name!r} holds {show(present.iloc[0])}; expected numbers, text or dates"
+        ) from error
     if missing.any():
         kind = "with an indicator" if _is_number(values) else "as a category of its own"
         notes.append(f"{name}: {int(missing.sum()):,} of {n:,} values are missing, kept {kind}")
@@ -209,6 +221,11 @@ def _learn(values: pd.Series, environments: IntArray | None, notes: list[str]) -
         return Covariate(name, "constant")
     if _is_number(values):
         numbers = present.to_numpy(np.float64)
+        if np.abs(numbers).max() > LARGEST and np.isfinite(numbers).all():
+            raise ValueError(
+                f"covariate {name!r} has values as large as {np.abs(numbers).max():.3g}; divide it "
+                "by a power of ten, or replace them"
+            )
         if np.isinf(numbers).any():
             raise ValueError(
                 f"covariate {name!r} has {int(np.isinf(numbers).sum()):,} infinite values; replace "

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from equipoise.balance.scores import as_array, check_labels
+from equipoise.balance.scores import as_array, count_labels
+from equipoise.checks import check_number, check_seed
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -89,16 +90,19 @@ def infer_environments(
     >>> agreement[0] > agreement[1] + 0.1
     True
     """
-    if not 0.5 <= contrast <= 1.0:
-        raise ValueError(f"contrast must be between 0.5 and 1, got {contrast}")
+    check_number("contrast", contrast, least=0.5, most=1.0)
+    seed = check_seed("seed", seed)
+    codes, _ = count_labels(labels)
     rows = as_array(X)
-    if rows.ndim < 1 or len(rows) != len(labels):
-        raise ValueError(f"X has {len(rows)} rows, labels {len(labels)}: give one for each example")
-    rows = rows.reshape(len(rows), -1).astype(np.float32)
+    n = len(rows) if rows.ndim else 0
+    if n != len(codes):
+        raise ValueError(f"X has {n} rows, labels {len(codes)}: give one for each example")
+    if rows.dtype.kind not in "fiub":
+        raise TypeError(f"X must be real numbers, got dtype {rows.dtype}")
+    with np.errstate(over="ignore"):
+        rows = rows.reshape(len(rows), -1).astype(np.float32)
     if not np.isfinite(rows).all():
         raise ValueError("X has values that are not finite; replace or drop them first")
-    codes = as_array(labels)
-    codes = check_labels(codes, len(rows), int(codes.max()) + 1)
     with threadpool_limits(1):
         logits = _held_out_logits(rows, codes, seed)
     right = logits.argmax(axis=1) == codes

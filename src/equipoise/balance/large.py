@@ -78,7 +78,11 @@ def find_matches(
     LazyMatches(3 examples, 2 labels, n_nearest=1, metric='kl', 0 strata ready)
     """
     check_count("n_nearest", n_nearest)
-    budget = int(MEMORY_SHARE * measure_free_memory()) if memory is None else memory
+    budget = (
+        int(MEMORY_SHARE * measure_free_memory())
+        if memory is None
+        else check_count("memory", memory, least=0, most=1 << 62)
+    )
     shape = open_scores(log_scores, check=False).shape
     codes = check_labels(labels, *shape)
     width = min(n_nearest, int(np.bincount(codes).max()))

@@ -23,8 +23,8 @@ from equipoise.balance.encoding import (
     warn_of_leaks,
 )
 from equipoise.balance.score_models import Design, Fit, Logistic, Model, Trees
-from equipoise.balance.scores import check_codes, check_labels
-from equipoise.checks import check_choice
+from equipoise.balance.scores import check_codes, count_labels
+from equipoise.checks import check_choice, check_count, check_seed
 
 #: Models are compared on at most this many examples, and the better one is fitted to all.
 COMPARED_AT_MOST = 20_000
@@ -175,17 +175,18 @@ def fit_propensity(
     >>> made.log_scores.shape
     (400, 2)
     """
-    codes = np.asarray(labels)
+    codes, m = count_labels(labels, n_labels)
     n = len(codes)
+    table = as_table(covariates)
     check_alignment(covariates, labels, n)
-    m = n_labels or int(codes.max()) + 1
-    codes = check_labels(codes, n, m)
+    seed = check_seed("seed", seed)
+    if n_folds is not None:
+        check_count("n_folds", n_folds, least=2, most=n)
     check_choice("model", model, ("auto", *_MODELS))
     where = np.zeros(n, dtype=np.int64)
     if environments is not None:
         where = check_codes("environments", environments, n)
     known, places = np.unique(where, return_inverse=True)
-    table = as_table(covariates)
     encoding = Encoding.learn(table, where if environments is not None else None)
     leaks = find_leaks(table, codes)
     warn_of_leaks(leaks)
@@ -201,6 +202,8 @@ def fit_propensity(
         chosen, fit, losses = _choose(model, design, codes, present, seed, notes)
         for fold in range(folds.max() + 1):
             held_out, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            if not len(held_out):
+                continue
             made = fit(design.take(others), codes[others])
             logits[held_out] = made.logits(design.take(held_out))
         whole = fit(design, codes)
@@ -279,6 +282,8 @@ def _choose(
         return np.asarray(-np.maximum(own, np.log(_FLOOR)))
 
     def held_out(fit: Fit, train: IntArray, test: IntArray) -> FloatArray:
+        if not len(test):
+            return np.empty((0, m))
         return fit(design.take(train), labels[train]).logits(design.take(test))
 
     def consider(name: str, options: list[Fit]) -> None:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.balance.batches import EnvironmentBatchSampler, Ints
 from equipoise.balance.matches import Matches, MatchSource
+from equipoise.balance.scores import as_array
 from equipoise.checks import MOST, check_count, check_number
 
 Floats = NDArray[np.float64]
@@ -244,7 +245,10 @@ class WeightedBatchSampler(EnvironmentBatchSampler):
             num_replicas=num_replicas,
             rank=rank,
         )
-        self.weights: Floats = np.asarray(weights, dtype=np.float64)
+        given = as_array(weights)
+        if given.dtype.kind not in "fiub":
+            raise TypeError(f"weights must be real numbers, got dtype {given.dtype}")
+        self.weights: Floats = given.astype(np.float64)
         self.examples_per_environment = examples_per_environment
         if self.weights.shape != self.labels.shape:
             raise ValueError(

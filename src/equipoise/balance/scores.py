@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.balance.distances import FloatArray, IntArray, Scores
-from equipoise.checks import check_number, require
+from equipoise.checks import check_count, check_memory, check_number, require, show
 
 #: float32 scores whose logits were in the hundreds are off by 1e-4; raw logits by far more.
 NORMALISATION_TOLERANCE = 1e-3
@@ -21,9 +21,12 @@ _ROWS_AT_ONCE = 1 << 14
 
 def as_array(values: Any) -> NDArray[Any]:
     """A numpy view of an array-like or a torch tensor, wherever the tensor lives."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    return np.asarray(values)
+    try:
+        if hasattr(values, "detach"):
+            values = values.detach().cpu().numpy()
+        return np.asarray(values)
+    except Exception as error:  # ragged lists, sparse tensors, types that numpy does not have
+        raise ValueError(f"{show(values)} cannot be read as an array: {error}") from error
 
 
 def check_shape(scores: NDArray[Any]) -> None:
@@ -83,6 +86,8 @@ def check_codes(name: str, codes: Any, length: int) -> IntArray:
 def check_labels(labels: Any, length: int, n_labels: int) -> IntArray:
     """Label codes in 0 … m−1, at least two of them in use."""
     codes = check_codes("labels", labels, length)
+    if not length:
+        raise ValueError("labels are empty: give one for each example")
     low, high = int(codes.min()), int(codes.max())
     if low < 0 or high >= n_labels:
         wrong = low if low < 0 else high
@@ -92,6 +97,21 @@ def check_labels(labels: Any, length: int, n_labels: int) -> IntArray:
     if low == high:
         raise ValueError(f"only label {low} occurs: there is nothing to match with")
     return codes
+
+
+def count_labels(labels: Any, n_labels: int | None = None) -> tuple[IntArray, int]:
+    """Label codes, and how many labels there are unless `n_labels` says so."""
+    codes = as_array(labels)
+    if codes.ndim != 1 or codes.dtype.kind not in "iu" or not len(codes):
+        raise TypeError(
+            f"labels must be integer codes, one for each example; got shape {codes.shape}, "
+            f"dtype {codes.dtype}"
+        )
+    m = int(codes.max()) + 1 if n_labels is None else check_count("n_labels", n_labels, least=2)
+    check_memory(
+        f"the scores of {m:,} labels", 16.0 * len(codes) * m, hint="encode labels as 0, 1, …"
+    )
+    return check_labels(codes, len(codes), m), m
 
 
 def refine(environments: IntArray, exact: Any) -> IntArray:

@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import Encoding, as_table, check_alignment
 from equipoise.balance.matches import Matches, MatchSource
-from equipoise.balance.scores import check_codes, check_labels, check_log_scores
-from equipoise.checks import show
+from equipoise.balance.scores import check_codes, check_labels, check_log_scores, count_labels
+from equipoise.checks import check_count, show
 
 Moment = str | tuple[str, str]
 
@@ -212,10 +212,10 @@ def entropy_weights(
     >>> round(float(np.average(age[3:], weights=made.values[3:])), 6)
     40.0
     """
-    codes = np.asarray(labels)
-    check_alignment(covariates, labels, len(codes))
-    codes, where = _check(codes, environments, len(codes), int(codes.max()) + 1, target)
+    codes, m = count_labels(labels)
     table = as_table(covariates)
+    check_alignment(covariates, labels, len(codes))
+    codes, where = _check(codes, environments, len(codes), m, target)
     encoding = Encoding.learn(table, where if environments is not None else None)
     values, names = _moments(encoding, encoding.encode(table), moments)
     notes = list(encoding.notes)
@@ -254,23 +254,27 @@ def _moments(
     for covariate in encoding.covariates:
         for column in covariate.columns:
             column_of[covariate.name].append(encoding.columns.index(column))
-    for moment in moments:
+    if isinstance(moments, str) or not isinstance(moments, Sequence):
+        raise TypeError(f"moments must be a list such as ['means'], got {show(moments)}")
+    for given in moments:
+        pair = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2
+        moment: Any = tuple(given) if pair else given
         if moment == "means":
             parts.append(matrix)
             names += [f"the mean of {column}" for column in encoding.columns]
         elif moment == "squares":
             parts.append(np.square(matrix[:, encoding.numbers]))
             names += [f"the mean square of {encoding.columns[i]}" for i in encoding.numbers]
-        elif not isinstance(moment, str) and all(name in column_of for name in moment):
+        elif isinstance(moment, tuple) and all(str(name) in column_of for name in moment):
             for first in column_of[moment[0]]:
                 for second in column_of[moment[1]]:
                     parts.append(matrix[:, [first]] * matrix[:, [second]])
-                    pair = (encoding.columns[first], encoding.columns[second])
-                    names.append(f"the mean of {pair[0]} × {pair[1]}")
+                    one, other = encoding.columns[first], encoding.columns[second]
+                    names.append(f"the mean of {one} × {other}")
         else:
             raise ValueError(
                 f"moments must be 'means', 'squares' or pairs of covariates out of "
-                f"{', '.join(map(repr, encoding.names))}; got {moment!r}"
+                f"{', '.join(map(repr, encoding.names))}; got {show(moment)}"
             )
     if not names:
         raise ValueError("moments is empty: give 'means', 'squares' or pairs of covariates")
@@ -378,7 +382,7 @@ def _check(
     where = np.zeros(n, dtype=np.int64)
     if environments is not None:
         where = check_codes("environments", environments, n)
-    if target is not None and target not in codes:
+    if target is not None and check_count("target", target, least=0) not in codes:
         raise ValueError(
             f"target must be a label that occurs, one of {np.unique(codes).tolist()}; got {target}"
         )
