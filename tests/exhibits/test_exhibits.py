@@ -5,8 +5,8 @@ import pytest
 from equipoise.benchmark import Record
 from equipoise.benchmark.selection import FinishedRun
 from equipoise.benchmark.tables import Cell, Row
-from equipoise.exhibits.curves import tell_degree, tell_matches, tell_slope
-from equipoise.exhibits.validation import measure_shortfalls
+from equipoise.exhibits.comparisons import measure_shortfalls
+from equipoise.exhibits.figures import tell_degree, tell_matches, tell_slope
 
 
 def row(*means, name="balanced"):

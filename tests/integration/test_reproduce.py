@@ -25,8 +25,8 @@ from equipoise.exhibits import (
     reproduce_table4,
     reproduce_validation,
 )
-from equipoise.exhibits.curves import measure_accuracy
-from equipoise.exhibits.rivals import METHODS, OURS, measure_groups
+from equipoise.exhibits.comparisons import METHODS, OURS, measure_groups
+from equipoise.exhibits.figures import measure_accuracy
 from equipoise.exhibits.tables import ALGORITHMS
 
 SETTINGS = {

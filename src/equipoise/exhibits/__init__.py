@@ -7,12 +7,16 @@ require("rich", extra="cli")
 
 from collections.abc import Callable
 
-from equipoise.exhibits.curves import reproduce_figure4a, reproduce_figure4b, reproduce_figure4c
-from equipoise.exhibits.pictures import reproduce_figure3, reproduce_figure5
+from equipoise.exhibits.comparisons import reproduce_rivals, reproduce_validation
+from equipoise.exhibits.figures import (
+    reproduce_figure3,
+    reproduce_figure4a,
+    reproduce_figure4b,
+    reproduce_figure4c,
+    reproduce_figure5,
+)
 from equipoise.exhibits.request import Exhibit, ExhibitRequest
-from equipoise.exhibits.rivals import reproduce_rivals
 from equipoise.exhibits.tables import reproduce_table1, reproduce_table2, reproduce_table4
-from equipoise.exhibits.validation import reproduce_validation
 
 EXHIBITS: dict[str, Callable[[ExhibitRequest], Exhibit]] = {
     "table1": reproduce_table1,
@@ -28,18 +32,4 @@ EXHIBITS: dict[str, Callable[[ExhibitRequest], Exhibit]] = {
 }
 """By the name that `equipoise reproduce` takes."""
 
-__all__ = [
-    "EXHIBITS",
-    "Exhibit",
-    "ExhibitRequest",
-    "reproduce_figure3",
-    "reproduce_figure4a",
-    "reproduce_figure4b",
-    "reproduce_figure4c",
-    "reproduce_figure5",
-    "reproduce_rivals",
-    "reproduce_table1",
-    "reproduce_table2",
-    "reproduce_table4",
-    "reproduce_validation",
-]
+__all__ = ["EXHIBITS", "Exhibit", "ExhibitRequest"]
