@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance import Matches, effective_sample_size
-from equipoise.balance.matches import write_matches, write_weights
+from equipoise.balance import Matches, effective_sample_size, write_matches, write_weights
 from equipoise.balancer import CausalBalancer
 from equipoise.balancing import METHODS
 from equipoise.checks import check_choice

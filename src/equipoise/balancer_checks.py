@@ -10,12 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.balance.distances import get_metric
-from equipoise.balance.encoding import as_table
-from equipoise.balance.match import Caliper
-from equipoise.balance.matches import check_tolerance
-from equipoise.balance.sampler import choose_n_matches
-from equipoise.balance.scores import check_support
+from equipoise.balance import as_table, check_matching, choose_n_matches
 from equipoise.balancing import METHODS
 from equipoise.checks import (
     check_choice,
@@ -34,22 +29,22 @@ from equipoise.scoring import BALANCE_ON, ScoreOptions
 if TYPE_CHECKING:
     from equipoise.balancer import CausalBalancer
 
-#: The largest latent size, count of nearest matches and width of a layer that is allowed.
-MOST_LATENT, MOST_NEAREST, MOST_WIDTH = 4096, 10_000, 65_536
+#: The largest latent size and width of a layer that is allowed.
+MOST_LATENT, MOST_WIDTH = 4096, 65_536
 
 
 def check_parameters(balancer: CausalBalancer) -> ScoreOptions:
     """All that can be told without data, and how the score is learned, with the seed in use."""
     check_choice("balance_on", balancer.balance_on, BALANCE_ON)
     check_choice("method", balancer.method, METHODS)
-    get_metric(balancer.metric)
-    check_count("n_nearest", balancer.n_nearest, most=MOST_NEAREST)
-    if balancer.tolerance is not None:
-        check_tolerance(balancer.tolerance)
-    Caliper.parse(balancer.caliper)
-    check_support(balancer.common_support)
-    if balancer.reuse_max is not None:
-        check_count("reuse_max", balancer.reuse_max)
+    check_matching(
+        balancer.metric,
+        balancer.n_nearest,
+        balancer.tolerance,
+        balancer.caliper,
+        balancer.reuse_max,
+        balancer.common_support,
+    )
     if not isinstance(balancer.prior, str) or balancer.prior != AUTO:
         get_prior(balancer.prior)
     if isinstance(balancer.latent_dim, str):

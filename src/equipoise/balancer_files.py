@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from equipoise.balance.matches import pack_matches, unpack_matches
+from equipoise.balance import pack_matches, unpack_matches
 from equipoise.data import DataNames
 from equipoise.files import load_state, save_state
 from equipoise.scoring import BalancingScore

@@ -1,10 +1,20 @@
-"""Room 3: scores -> matches -> batches. Works on arrays only: never sees an image."""
+"""Room 3: scores -> matches or weights -> batches (Algorithm 1). Never sees an image."""
 
+from equipoise.balance.encoding import as_table
 from equipoise.balance.groups import POOLED, Groups
 from equipoise.balance.infer import infer_environments
 from equipoise.balance.large import LazyMatches, find_matches
-from equipoise.balance.match import match_covariate, match_scores
-from equipoise.balance.matches import Matches, MatchSource, keep_closest, keep_near_ties
+from equipoise.balance.match import check_matching, match_covariate, match_scores
+from equipoise.balance.matches import (
+    Matches,
+    MatchSource,
+    keep_closest,
+    keep_near_ties,
+    pack_matches,
+    unpack_matches,
+    write_matches,
+    write_weights,
+)
 from equipoise.balance.propensity import Propensity, fit_propensity
 from equipoise.balance.sampler import (
     BalancedBatchSampler,
@@ -30,7 +40,9 @@ __all__ = [
     "Propensity",
     "WeightedBatchSampler",
     "Weights",
+    "as_table",
     "balanced_frequencies",
+    "check_matching",
     "choose_n_matches",
     "common_support",
     "effective_sample_size",
@@ -43,4 +55,8 @@ __all__ = [
     "match_covariate",
     "match_scores",
     "overlap_weights",
+    "pack_matches",
+    "unpack_matches",
+    "write_matches",
+    "write_weights",
 ]

@@ -136,18 +136,6 @@ def _accumulate(p: Scores, q: Scores, term: _Term, fold: np.ufunc) -> FloatArray
     return total
 
 
-def _l1(p: Scores, q: Scores) -> FloatArray:
-    return _accumulate(p, q, _lp_term, np.add)
-
-
-def _linf(p: Scores, q: Scores) -> FloatArray:
-    return _accumulate(p, q, _lp_term, np.maximum)
-
-
-def _kl(p: Scores, q: Scores) -> FloatArray:
-    return _accumulate(p, q, _kl_term, np.add)
-
-
 def _l2(p: Scores, q: Scores) -> FloatArray:
     distance: FloatArray = np.sqrt(_accumulate(p, q, _lp_squared, np.add))
     tiny = distance < _UNDERFLOW
@@ -173,12 +161,16 @@ _Term = Callable[[Scores, Scores], FloatArray]
 
 @dataclass(frozen=True)
 class Metric:
-    """A distance between scores: over all labels, and the least that one label adds to it."""
+    """A distance between scores: terms of the labels, folded into one number."""
 
     name: str
-    distance: Callable[[Scores, Scores], FloatArray]
-    term: _Term
+    term: _Term  # the least that one label adds to the distance
+    fold: np.ufunc
     order: float | None  # the p of Lp, None for KL
+
+    def distance(self, p: Scores, q: Scores) -> FloatArray:
+        """Distances of scores whose leading axes broadcast."""
+        return _l2(p, q) if self.order == 2 else _accumulate(p, q, self.term, self.fold)
 
     def key(self, scores: Scores) -> FloatArray:
         """The numbers the metric tells apart: scores with equal keys are at no distance."""
@@ -188,30 +180,13 @@ class Metric:
         return f"Metric({self.name!r})"
 
 
-@dataclass(frozen=True)
-class Boxes:
-    """Smallest and largest score of each label over sets of examples."""
-
-    low: Scores  # [n, m]
-    high: Scores  # [n, m]
-
-    @classmethod
-    def around(cls, scores: Scores, starts: IntArray) -> Boxes:
-        """Boxes around runs of rows that begin at `starts`."""
-        low, high = np.minimum.reduceat, np.maximum.reduceat
-        return cls(
-            Scores(low(scores.log, starts, axis=0), low(scores.prob, starts, axis=0)),
-            Scores(high(scores.log, starts, axis=0), high(scores.prob, starts, axis=0)),
-        )
-
-
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("l1", _l1, _lp_term, 1.0),
-        Metric("l2", _l2, _lp_term, 2.0),
-        Metric("linf", _linf, _lp_term, np.inf),
-        Metric("kl", _kl, _kl_term, None),
+        Metric("l1", _lp_term, np.add, 1.0),
+        Metric("l2", _lp_term, np.add, 2.0),
+        Metric("linf", _lp_term, np.maximum, np.inf),
+        Metric("kl", _kl_term, np.add, None),
     )
 }
 

@@ -18,14 +18,7 @@ from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.kernels import Factors, prepare
 from equipoise.balance.match import match_scores
 from equipoise.balance.matches import BoolArray, Matches, check_tolerance
-from equipoise.balance.scores import (
-    check_codes,
-    check_labels,
-    check_support,
-    find_support,
-    open_scores,
-    refine,
-)
+from equipoise.balance.scores import ScoredExamples, check_labels, open_scores
 from equipoise.balance.strata import Distinct, Stratum
 from equipoise.checks import check_count, measure_free_memory
 from equipoise.progress import track
@@ -152,21 +145,16 @@ class LazyMatches:
         if caliper is not None and not (isinstance(caliper, (int, float)) and caliper >= 0):
             raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")
         self._source = open_scores(log_scores, check=ahead is False)
-        n, m = self._source.shape
-        self._labels = check_labels(labels, n, m)
-        where = np.zeros(n, dtype=np.int64)
-        if environments is not None:
-            where = check_codes("environments", environments, n)
-        _, self._environment = np.unique(refine(where, exact), return_inverse=True)
+        examples = ScoredExamples.read(
+            self._source, labels, environments, exact, common_support, generator
+        )
+        self._labels, self._supported = examples.labels, examples.supported
+        _, self._environment = np.unique(examples.environments, return_inverse=True)
         self._caliper, self._n_jobs, self.memory = caliper, n_jobs, memory
         # Members of each stratum in order of index, or at random, and where each stratum begins.
+        m = self._source.shape[1]
         stratum = self._environment * m + self._labels
-        order = np.arange(n) if generator is None else generator.permutation(n)
-        self._supported = np.ones(n, dtype=bool)
-        least = check_support(common_support)
-        if common_support:
-            self._supported = find_support(self._source, self._labels, where, least)
-            order = order[self._supported[order]]
+        order = examples.order
         self._members = order[np.argsort(stratum[order], kind="stable")]
         n_strata = (int(self._environment.max()) + 1) * m
         self._starts = np.searchsorted(stratum[self._members], np.arange(n_strata + 1))

@@ -1,4 +1,4 @@
-"""Score -> matches: for every example the nearest of each other label, in its environment."""
+"""The matching, step 5 of the method: the nearest of each other label in the environment."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.nearest import Nearest
 from equipoise.balance.matches import Matches, MatchReport, check_tolerance
 from equipoise.balance.scores import (
+    ScoredExamples,
     check_codes,
     check_labels,
     check_support,
-    find_support,
     open_scores,
-    refine,
     split_by,
 )
 from equipoise.balance.strata import Engines, Environment, Portions
@@ -38,6 +37,9 @@ from equipoise.checks import (
     check_type,
     show,
 )
+
+#: The most matches of a label that may be asked for.
+MOST_NEAREST = 10_000
 
 
 def match_scores(
@@ -115,27 +117,18 @@ def match_scores(
         check_device("device", device)
     if memory is not None:
         check_count("memory", memory, most=2**60)
-    if tolerance is not None:
-        check_tolerance(tolerance)
+    check_matching(metric, n_nearest, tolerance, caliper, reuse_max, common_support)
     # With a cap on reuse, say, the first match that is left may lie beyond the tolerance.
     limit = Caliper.parse(caliper)
     first_is_nearest = reuse_max is None and (limit is None or not limit.in_deviations)
     within = tolerance if first_is_nearest else None
     search = Search(get_metric(metric), n_nearest, engine, device, tolerance=within)
-    if reuse_max is not None:
-        check_count("reuse_max", reuse_max)
     source = open_scores(log_scores)
     n, m = source.shape
-    codes = check_labels(labels, n, m)
-    where = check_codes(
-        "environments", np.zeros(n, int) if environments is None else environments, n
-    )
-    order = np.arange(n) if generator is None else generator.permutation(n)
-    least = check_support(common_support)
-    if common_support:
-        order = order[find_support(source, codes, where, least)[order]]
+    examples = ScoredExamples.read(source, labels, environments, exact, common_support, generator)
+    codes, order = examples.labels, examples.order
     jobs = effective_n_jobs(n_jobs)
-    places = split_by(refine(where, exact)[order], order)
+    places = split_by(examples.environments[order], order)
     portions = Portions.within(memory, m, n_nearest, jobs, max(map(len, places)))
 
     if not check_flag("on_disk", on_disk):
@@ -165,6 +158,25 @@ def match_scores(
     recall = float(np.mean(recalls)) if recalls else None
     report = MatchReport(dict(engines), time.perf_counter() - started, n - len(order), recall)
     return Matches(indices, distances, metric, report=report)
+
+
+def check_matching(
+    metric: str,
+    n_nearest: int,
+    tolerance: float | None,
+    caliper: float | str | None,
+    reuse_max: int | None,
+    common_support: bool | float,
+) -> None:
+    """Refuse settings of `match_scores` that no data could make right."""
+    get_metric(metric)
+    check_count("n_nearest", n_nearest, most=MOST_NEAREST)
+    if tolerance is not None:
+        check_tolerance(tolerance)
+    Caliper.parse(caliper)
+    check_support(common_support)
+    if reuse_max is not None:
+        check_count("reuse_max", reuse_max)
 
 
 def _match(
@@ -305,7 +317,7 @@ def match_covariate(
     n = len(value_codes)
     if n == 0:
         raise ValueError("covariate is empty: there is nothing to match")
-    check_count("n_nearest", n_nearest, most=10_000)
+    check_count("n_nearest", n_nearest, most=MOST_NEAREST)
     label_codes = check_codes("labels", labels, n)
     m = n_labels or int(label_codes.max()) + 1
     label_codes = check_labels(labels, n, m)

@@ -23,7 +23,7 @@ from equipoise.balance.encoding import (
     warn_of_leaks,
 )
 from equipoise.balance.score_models import Design, Fit, Logistic, Model, Trees
-from equipoise.balance.scores import check_codes, count_labels
+from equipoise.balance.scores import check_codes, check_environments, count_labels
 from equipoise.checks import check_choice, check_count, check_seed
 
 #: Models are compared on at most this many examples, and the better one is fitted to all.
@@ -183,9 +183,7 @@ def fit_propensity(
     if n_folds is not None:
         check_count("n_folds", n_folds, least=2, most=n)
     check_choice("model", model, ("auto", *_MODELS))
-    where = np.zeros(n, dtype=np.int64)
-    if environments is not None:
-        where = check_codes("environments", environments, n)
+    where = check_environments(environments, n)
     known, places = np.unique(where, return_inverse=True)
     encoding = Encoding.learn(table, where if environments is not None else None)
     leaks = find_leaks(table, codes)

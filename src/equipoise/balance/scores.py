@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -83,6 +84,13 @@ def check_codes(name: str, codes: Any, length: int) -> IntArray:
     return array.astype(np.int64)
 
 
+def check_environments(environments: Any, length: int) -> IntArray:
+    """Codes of environments; None means a single one."""
+    if environments is None:
+        return np.zeros(length, dtype=np.int64)
+    return check_codes("environments", environments, length)
+
+
 def check_labels(labels: Any, length: int, n_labels: int) -> IntArray:
     """Label codes in 0 … m−1, at least two of them in use."""
     codes = check_codes("labels", labels, length)
@@ -155,6 +163,38 @@ def open_scores(log_scores: Any, *, check: bool = True) -> ScoreSource:
     if check:
         return ArrayScores(log_scores)
     return CheckedRows(as_array(log_scores), on_disk=False)
+
+
+@dataclass(frozen=True)
+class ScoredExamples:
+    """What is matched: scores, labels and environments, the latter split by exact codes."""
+
+    source: ScoreSource
+    labels: IntArray
+    environments: IntArray
+    supported: NDArray[np.bool_]  # [N]
+    order: IntArray  # rows within common support; of equal candidates the earlier is taken
+
+    @classmethod
+    def read(
+        cls,
+        source: ScoreSource,
+        labels: Any,
+        environments: Any,
+        exact: Any,
+        common_support: bool | float,
+        generator: np.random.Generator | None,
+    ) -> ScoredExamples:
+        """Check what the user gave; `generator` breaks ties at random."""
+        n, m = source.shape
+        codes = check_labels(labels, n, m)
+        where = check_environments(environments, n)
+        order = np.arange(n) if generator is None else generator.permutation(n)
+        supported = np.ones(n, dtype=bool)
+        least = check_support(common_support)
+        if common_support:
+            supported = find_support(source, codes, where, least)
+        return cls(source, codes, refine(where, exact), supported, order[supported[order]])
 
 
 class ArrayScores:
@@ -234,9 +274,7 @@ def common_support(
     """
     source = open_scores(log_scores)
     codes = check_labels(labels, *source.shape)
-    where = np.zeros(len(codes), dtype=np.int64)
-    if environments is not None:
-        where = check_codes("environments", environments, len(codes))
+    where = check_environments(environments, len(codes))
     return find_support(source, codes, where, check_support(least))
 
 

@@ -13,7 +13,12 @@ from scipy.optimize import linprog
 from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import Encoding, as_table, check_alignment
 from equipoise.balance.matches import Matches, MatchSource
-from equipoise.balance.scores import check_codes, check_labels, check_log_scores, count_labels
+from equipoise.balance.scores import (
+    check_environments,
+    check_labels,
+    check_log_scores,
+    count_labels,
+)
 from equipoise.checks import check_count, show
 
 Moment = str | tuple[str, str]
@@ -379,9 +384,7 @@ def _check(
     labels: Any, environments: Any, n: int, m: int, target: int | None
 ) -> tuple[IntArray, IntArray]:
     codes = check_labels(labels, n, m)
-    where = np.zeros(n, dtype=np.int64)
-    if environments is not None:
-        where = check_codes("environments", environments, n)
+    where = check_environments(environments, n)
     if target is not None and check_count("target", target, least=0) not in codes:
         raise ValueError(
             f"target must be a label that occurs, one of {np.unique(codes).tolist()}; got {target}"

@@ -6,12 +6,13 @@ A line for two labels, a tree for Lp over few labels, cells of near candidates f
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from equipoise.balance.distances import RELATIVE_SLACK, Boxes, FloatArray, IntArray, Metric, Scores
+from equipoise.balance.distances import RELATIVE_SLACK, FloatArray, IntArray, Metric, Scores
 from equipoise.balance.engines.blocked import BlockedEngine, Shortlist, combine_block
 from equipoise.balance.engines.kernels import (
     Factors,
@@ -42,6 +43,23 @@ def partition(scores: Scores, size: int) -> tuple[IntArray, IntArray]:
         else:
             waiting += [node.lesser, node.greater]
     return tree.indices.astype(np.int64), np.append(np.sort(starts), len(scores))
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Smallest and largest score of each label over sets of examples."""
+
+    low: Scores  # [n, m]
+    high: Scores  # [n, m]
+
+    @classmethod
+    def around(cls, scores: Scores, starts: IntArray) -> Boxes:
+        """Boxes around runs of rows that begin at `starts`."""
+        low, high = np.minimum.reduceat, np.maximum.reduceat
+        return cls(
+            Scores(low(scores.log, starts, axis=0), low(scores.prob, starts, axis=0)),
+            Scores(high(scores.log, starts, axis=0), high(scores.prob, starts, axis=0)),
+        )
 
 
 class BoxBounds:
