@@ -88,7 +88,7 @@ class Examples(EnvironmentDataset):
         source = as_source(X)
         classes, label_codes = _encode("labels", labels)
         sites, site_codes = _encode("environments", environments)
-        _check_classes(classes)
+        check_classes(classes)
         names = DataNames(classes, sites, _spell(classes), _spell(sites), _find_spoken_features(X))
         self._set(source, label_codes, site_codes, names, find_feature_names(X))
         if covariate is not None:
@@ -189,7 +189,7 @@ def collect_examples(
     places, sites = _encode("environments", environments)
     if len(labels) == 0:
         raise ValueError("X is empty: there is nothing to learn from")
-    _check_classes(classes)
+    check_classes(classes)
     found = DataNames(
         classes,
         places,
@@ -340,12 +340,12 @@ def _encode(name: str, values: ArrayLike) -> tuple[NDArray, Ints]:
     return known, codes.astype(np.int64)
 
 
-def _check_classes(classes: NDArray) -> None:
+def check_classes(labels: NDArray, what: str = "the label") -> None:
     """Refuse labels that are measurements."""
-    odd = classes[classes != np.round(classes)] if classes.dtype.kind == "f" else classes[:0]
+    odd = labels[labels != np.round(labels)] if labels.dtype.kind == "f" else labels[:0]
     if len(odd):
         raise ValueError(
-            f"the label looks continuous: it holds fractions such as {odd[0]:g}. Bin it into "
+            f"{what} looks continuous: it holds fractions such as {odd[0]:g}. Bin it into "
             "classes, or choose another label"
         )
 

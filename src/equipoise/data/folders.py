@@ -213,18 +213,17 @@ class ImageFiles(EnvironmentDataset):
         cache = choose_data_cache(cache)
         verbose = sys.stderr.isatty() if verbose is None else verbose
         digests = digest_files(root, paths, cache=cache, n_jobs=n_jobs, verbose=verbose)
-        images = cache_images(
+        self._store, positions, self.skipped = cache_images(
             root, paths, digests, size=self._size, cache=cache, n_jobs=n_jobs, verbose=verbose
         )
-        self.skipped = images.broken
-        if images.broken:
-            _tell_broken(root, len(paths), images.broken, on_broken)
-        kept = np.flatnonzero(images.positions >= 0)
+        if self.skipped:
+            _tell_broken(root, len(paths), self.skipped, on_broken)
+        kept = np.flatnonzero(positions >= 0)
         if len(kept) == 0:
             raise ValueError(f"none of the {len(paths)} images in {root} can be read")
         self.root = root
         self.paths = tuple(paths[int(i)] for i in kept)
-        self._store, self._positions = images.store, images.positions[kept]
+        self._positions = positions[kept]
         self._digests = [digests[i] for i in kept]
         self.input_shape = (3, *self._size)
         return kept

@@ -40,15 +40,6 @@ class BrokenImage:
         return f"{self.path} ({self.reason})"
 
 
-@dataclass(frozen=True)
-class CachedImages:
-    """Where the pixels of each path lie in the store, −1 for those in `broken`."""
-
-    store: RowStore
-    positions: NDArray[np.int64]
-    broken: tuple[BrokenImage, ...]
-
-
 def cache_images(
     root: Path,
     paths: Sequence[str],
@@ -58,9 +49,10 @@ def cache_images(
     cache: Path,
     n_jobs: int | None = None,
     verbose: bool = False,
-) -> CachedImages:
+) -> tuple[RowStore, NDArray[np.int64], tuple[BrokenImage, ...]]:
     """Decode the images whose content is not in the cache yet; equal content is decoded once.
 
+    Gives the store, the row in it of each path (−1 for a broken image), and the broken ones.
     Every finished block is kept, so that an interrupted call goes on where it stopped.
     """
     height, width = size
@@ -73,10 +65,10 @@ def cache_images(
             first = {digests[i]: paths[i] for i in _missing(positions)}
             broken = _decode_into(store, root, first, size, n_jobs=n_jobs, verbose=verbose)
         positions = store.find(digests)
-    reasons = tuple(
+    failed = tuple(
         BrokenImage(paths[i], broken.get(digests[i], "cannot be read")) for i in _missing(positions)
     )
-    return CachedImages(store, positions, reasons)
+    return store, positions, failed
 
 
 def _missing(positions: NDArray[np.int64]) -> list[int]:

@@ -77,7 +77,8 @@ def open_dataset(
         _refuse(where, "a table of images", {"features": features})
         return read_manifest(where, path=path, label=label, environment=environment, **decoding)
     _refuse(where, "a file of numbers", {"path": path, **of_images})
-    chosen = None if features is None else _as_list(features)
+    features = [features] if isinstance(features, str) else features
+    chosen = None if features is None else list(features)
     if suffix != ".npz":
         return read_table(where, label=label, environment=environment, features=chosen)
     if chosen is not None and len(chosen) != 1:
@@ -91,10 +92,6 @@ def _refuse(path: Path, kind: str, options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"{name} says nothing about {path}, which is {kind}: leave it out")
-
-
-def _as_list(names: Sequence[str] | str) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
 
 
 _DATASETS: dict[str, Callable[..., EnvironmentDataset]] = {}

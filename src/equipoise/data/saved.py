@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.data.dataset import EnvironmentDataset
+from equipoise.data.dataset import EnvironmentDataset, fingerprint_data
 from equipoise.files import (
     DamagedFile,
     check_regular,
@@ -132,7 +130,7 @@ def save_dataset(
     """
     path = Path(path)
     check_output(path)
-    key = _key_of(dataset)
+    key = fingerprint_data(dataset)
     with own_directory(path):
         if is_saved(path):
             if _read_facts(path)["key"] == key:
@@ -180,19 +178,6 @@ def _is_unfinished(path: Path) -> bool:
 
 def _damaged(path: Path, what: str) -> DamagedFile:
     return DamagedFile(f"{path} is damaged: {what}; make it again with `equipoise data pack`")
-
-
-def _key_of(dataset: EnvironmentDataset) -> str:
-    """Sixteen hexadecimal digits from names, labels, environments and what each example is."""
-    digest = hashlib.sha256(
-        json.dumps([dataset.label_names, dataset.environment_names, dataset.input_shape]).encode()
-    )
-    for column in (dataset.labels, dataset.environments):
-        digest.update(np.ascontiguousarray(column).tobytes())
-    for start in range(0, len(dataset), BLOCK):
-        for content in dataset.identify(np.arange(start, min(start + BLOCK, len(dataset)))):
-            digest.update(content)
-    return digest.hexdigest()[:16]
 
 
 def _write_examples(dataset: EnvironmentDataset, path: Path) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from equipoise.checks import check_choice, check_memory, show
-from equipoise.data.examples import Examples, check_column, list_quoted
+from equipoise.data.examples import Examples, check_classes, check_column, list_quoted
 from equipoise.data.folders import ManifestEnvironments
 from equipoise.data.sources import tell_row
 from equipoise.files import check_regular, list_arrays, read_array
@@ -64,8 +64,7 @@ def read_table(
             f"{path} has no columns besides {label!r} and {environment!r}: features are missing"
         )
     _check_cells(path, table[list(features)])
-    labels = _read_names(path, table[label], label)
-    _check_classes(path, labels, label)
+    labels = _read_labels(path, table[label], label)
     sites = _read_names(path, table[environment], environment)
     names, columns = list[str](), list[NDArray[np.float64]]()
     for name in features:
@@ -98,8 +97,7 @@ def read_manifest(
     if len({path, label, environment}) < 3:
         raise ValueError("path, label and environment must be three columns")
     _check_cells(manifest, table[[path]])
-    labels = _read_names(manifest, table[label], label)
-    _check_classes(manifest, labels, label)
+    labels = _read_labels(manifest, table[label], label)
     sites = _read_names(manifest, table[environment], environment)
     further = table.drop(columns=[label, environment])
     return ManifestEnvironments(manifest, further, labels, sites, path=path, **settings)
@@ -164,7 +162,7 @@ def read_arrays(
     environment = _choose_name(path, "environment", environment, ENVIRONMENTS, names)
     x, y, sites = (read_array(path, name) for name in (features, label, environment))
     labels = check_column(f"{label!r} of {path}", y)
-    _check_classes(path, labels, label)
+    check_classes(labels, f"the label {label!r} of {path}")
     try:
         return Examples(x, labels, check_column(f"{environment!r} of {path}", sites))
     except ValueError as error:
@@ -282,6 +280,12 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
     return values
 
 
+def _read_labels(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
+    labels = _read_names(path, column, name)
+    check_classes(labels, f"the label {name!r} of {path}")
+    return labels
+
+
 def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
     values = column.to_numpy(dtype=object) if column.isna().any() else column.to_numpy()
     values = check_column(f"column {name!r} of {path}", values)
@@ -296,15 +300,6 @@ def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
                 stacklevel=4,
             )
     return values
-
-
-def _check_classes(path: Path, labels: NDArray[Any], name: str) -> None:
-    if labels.dtype.kind == "f" and (labels != np.round(labels)).any():
-        odd = float(labels[labels != np.round(labels)][0])
-        raise ValueError(
-            f"the label {name!r} of {path} looks continuous: it holds fractions such as {odd:g}. "
-            "Bin it into classes, or choose another column"
-        )
 
 
 #: A column of more names than this is rather an identifier or free text.
