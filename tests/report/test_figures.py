@@ -6,7 +6,7 @@ import torch
 from equipoise.data import Examples
 from equipoise.latent import LatentCovariateModel
 from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
-from equipoise.report.images import channel_colors
+from equipoise.report.pictures import channel_colors
 
 
 def make_images(n=12, channels=3):

@@ -47,9 +47,12 @@ def test_without_a_model_of_z_the_test_is_shown_and_nothing_about_the_model(vary
     assert re.findall(r'<section id="([\w-]+)">', varying_page) == expected
 
 
-def test_a_parameter_that_was_not_used_is_shown_as_it_was_given(table_page, varying_page):
+def test_parameters_of_the_vae_are_listed_only_where_one_was_fitted(table_page, varying_page):
     assert re.search(r"<td>reading</td><td>\w+ \(chosen by", table_page)
-    assert "<td>reading</td><td>auto</td>" in varying_page
+    for name in ("prior", "latent_dim", "reading", "hidden", "max_steps", "lr", "device"):
+        assert f"<td>{name}</td>" in table_page
+        assert f"<td>{name}</td>" not in varying_page
+    assert "<td>n_nearest</td>" in varying_page
 
 
 def test_the_verdict_comes_first(table_page):

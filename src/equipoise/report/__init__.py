@@ -6,7 +6,6 @@ require("matplotlib", extra="report")
 
 from equipoise.report.balance_sections import make_methods
 from equipoise.report.figures import draw_batches, draw_counterfactuals, draw_tables
-from equipoise.report.latent_views import decode_counterfactuals
 from equipoise.report.page import write_report
 from equipoise.report.paper import check_format, save_figure
 from equipoise.report.results import (
@@ -17,6 +16,7 @@ from equipoise.report.results import (
     draw_validation,
 )
 from equipoise.report.run import RunStory, tell_run
+from equipoise.report.study import decode_counterfactuals
 from equipoise.report.targets import PLOTS, Target, draw_plot, open_target
 
 __all__ = [

@@ -16,17 +16,11 @@ from equipoise.balance import POOLED
 from equipoise.data import EnvironmentDataset
 from equipoise.diagnosis import THRESHOLD, BalanceDiagnostics
 from equipoise.latent import LatentCovariateModel
-from equipoise.report.images import Brightness, to_rgb
-from equipoise.report.latent_views import (
-    Counterfactuals,
-    FeatureEffects,
-    Traversals,
-    decode_counterfactuals,
-)
 from equipoise.report.paper import draw_figure
 from equipoise.report.pictures import (
     Axis,
     Bars,
+    Brightness,
     Heat,
     ImageTable,
     Level,
@@ -37,10 +31,18 @@ from equipoise.report.pictures import (
     Stairs,
     Ways,
     make_axis,
+    to_rgb,
     write_number,
     write_share,
 )
-from equipoise.report.study import ShownAnchor, Study
+from equipoise.report.study import (
+    Counterfactuals,
+    FeatureEffects,
+    ShownAnchor,
+    Study,
+    Traversals,
+    decode_counterfactuals,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

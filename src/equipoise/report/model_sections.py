@@ -29,16 +29,25 @@ from equipoise.report.html import (
     show_facts,
     write_note,
 )
-from equipoise.report.images import Brightness, encode_image, is_image, is_small, to_rgb
-from equipoise.report.latent_views import decode_counterfactuals, measure_effects, traverse_latent
-from equipoise.report.pictures import write_number, write_share
+from equipoise.report.pictures import (
+    Brightness,
+    encode_image,
+    is_image,
+    is_small,
+    to_rgb,
+    write_number,
+    write_share,
+)
 from equipoise.report.run import RunStory
 from equipoise.report.study import (
     ShownAnchor,
     Study,
     choose_anchors,
+    decode_counterfactuals,
     find_farthest,
+    measure_effects,
     show_anchors,
+    traverse_latent,
 )
 from equipoise.report.svg import name_cell, render_heat, render_images, render_table, scroll
 
@@ -50,6 +59,11 @@ MOST_SMALL, MOST_LARGE = 1800, 800  # images; keeps a page within a few megabyte
 N_FEATURES, N_EXAMPLES, N_SAMPLED = 8, 8, 1000
 LONGEST_TEXT = 400
 MOST_PAIRS = 24  # labels in the table of pairs
+# Parameters of the VAE; they say nothing where none was fitted.
+OF_VAE = (
+    *("prior", "latent_dim", "reading", "hidden", "feature_noise"),
+    *("max_steps", "batch_size", "lr", "device"),
+)
 
 
 # --- the gallery -------------------------------------------------------------------------------
@@ -389,14 +403,17 @@ def make_settings_section(study: Study | None, story: RunStory | None) -> Sectio
 
 def _list_parameters(study: Study) -> list[list[str]]:
     balancer = study.balancer
+    given: dict[str, Any] = balancer.get_params()
     chosen: dict[str, Any] = {"n_matches": balancer.n_matches_}
     if balancer.score_.reading:
         chosen["reading"] = balancer.score_.reading
-    if study.model is not None:
+    if study.model is None:
+        given = {name: value for name, value in given.items() if name not in OF_VAE}
+    else:
         used = study.model.settings
         chosen |= {"latent_dim": used.latent_dim, "hidden": used.hidden, "prior": used.prior}
     rows = []
-    for name, value in balancer.get_params().items():
+    for name, value in given.items():
         used = chosen.get(name, value)
         told = ""
         if used != value:

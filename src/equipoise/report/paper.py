@@ -12,7 +12,6 @@ import numpy as np
 from equipoise.checks import check_choice
 from equipoise.files import write_whole
 from equipoise.report.html import LIGHT
-from equipoise.report.images import tile
 from equipoise.report.pictures import (
     Bars,
     Heat,
@@ -25,6 +24,7 @@ from equipoise.report.pictures import (
     Points,
     Stairs,
     Ways,
+    tile,
 )
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a report is about: a fitted balancer, its examples by name, and the anchors to show."""
+"""What a report is about: a balancer, its examples, the anchors and the decodings to show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from equipoise.balance import Matches
 from equipoise.balancer import CausalBalancer
@@ -205,3 +207,102 @@ def show_anchors(
         n_near = {int(label): int((indices[label] >= 0).sum()) for label in nearest}
         shown.append(ShownAnchor(anchor, listed, n_near))
     return tuple(shown)
+
+
+# --- what the model has learned: z kept and y changed, and one z moved at a time ----------------
+
+REACH = 2.5  # standard deviations of z that a traversal goes to either side
+N_STEPS, MOST_DIMENSIONS = 7, 8
+
+
+@dataclass(frozen=True)
+class Counterfactuals:
+    """Examples [B, …] and their decodings with z kept under every label [B, m, …]."""
+
+    originals: Tensor
+    decoded: Tensor
+
+
+@dataclass(frozen=True)
+class Traversals:
+    """Decodings [dimensions, steps, …] as one z moves; the others and y = `label` stay."""
+
+    dimensions: tuple[int, ...]
+    offsets: tuple[float, ...]  # in standard deviations of that z
+    label: int
+    decoded: Tensor
+
+
+@dataclass(frozen=True)
+class FeatureEffects:
+    """What label and z do to each feature of a table, in its standard deviations.
+
+    by_label [features, m] is the difference from the mean over labels, with z kept;
+    by_z [features, n] the change as one z goes from −1 to +1 standard deviation.
+    """
+
+    by_label: Floats
+    by_z: Floats
+
+
+@torch.no_grad()
+def decode_counterfactuals(
+    model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
+) -> Counterfactuals:
+    """Encode the examples under their own labels, then decode under every label (Figure 5).
+
+    `labels` and `environments` are the codes of the examples.
+    """
+    x, z = _encode(model, source, examples, labels, environments)
+    every = torch.arange(model.settings.n_labels, device=x.device)
+    decoded = torch.stack([model.decode(row.expand(len(every), -1), every) for row in z])
+    return Counterfactuals(x.cpu(), decoded.cpu())
+
+
+@torch.no_grad()
+def traverse_latent(
+    model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
+) -> Traversals:
+    """Move one z at a time around the mean of the examples; those that change most come first."""
+    _, z = _encode(model, source, examples, labels, environments)
+    centre, spread = z.mean(0), z.std(0)
+    label = int(np.bincount(labels).argmax())
+    offsets = torch.linspace(-REACH, REACH, N_STEPS, device=z.device)
+    rows = []
+    for dimension in range(z.shape[1]):
+        moved = centre.repeat(N_STEPS, 1)
+        moved[:, dimension] += offsets * spread[dimension]
+        rows.append(model.decode(moved, torch.full((N_STEPS,), label, device=z.device)))
+    decoded = torch.stack(rows)
+    change = (decoded[:, -1] - decoded[:, 0]).flatten(1).norm(dim=1)
+    order = change.argsort(descending=True, stable=True)[:MOST_DIMENSIONS]
+    return Traversals(tuple(order.tolist()), tuple(offsets.tolist()), label, decoded[order].cpu())
+
+
+@torch.no_grad()
+def measure_effects(
+    model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
+) -> FeatureEffects:
+    """How far label and each z move the features of a table, at the mean z of the examples."""
+    x, z = _encode(model, source, examples, labels, environments)
+    centre, spread = z.mean(0), z.std(0)
+    scale = x.flatten(1).double().std(0).clamp_min(1e-12)
+    every = torch.arange(model.settings.n_labels, device=z.device)
+    at_centre = model.decode(centre.expand(len(every), -1), every).flatten(1).double()  # [m, F]
+    by_label = (at_centre - at_centre.mean(0)) / scale
+    by_z = []
+    for step in torch.diag(spread):
+        up = model.decode((centre + step).expand(len(every), -1), every)
+        down = model.decode((centre - step).expand(len(every), -1), every)
+        by_z.append((up - down).flatten(1).double().mean(0) / scale)
+    return FeatureEffects(by_label.T.cpu().numpy(), torch.stack(by_z, dim=1).cpu().numpy())
+
+
+def _encode(
+    model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
+) -> tuple[Tensor, Tensor]:
+    """Examples [B, …] and their z [B, n], on the model's device."""
+    device = model.label_counts.device
+    x = source.fetch(examples).to(device)
+    y, e = torch.from_numpy(labels).to(device), torch.from_numpy(environments).to(device)
+    return x, model.encode(x, y, e)[0]

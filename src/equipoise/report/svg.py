@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from equipoise.report.html import Html, element, join
-from equipoise.report.images import encode_image, is_small
 from equipoise.report.pictures import (
     Bars,
     Heat,
@@ -20,6 +19,8 @@ from equipoise.report.pictures import (
     Points,
     Stairs,
     Ways,
+    encode_image,
+    is_small,
 )
 
 

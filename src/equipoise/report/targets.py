@@ -35,12 +35,18 @@ from equipoise.report.figures import (
     plot_traversals,
     plot_tuning,
 )
-from equipoise.report.images import is_image
-from equipoise.report.latent_views import decode_counterfactuals, measure_effects, traverse_latent
 from equipoise.report.paper import draw_figure
-from equipoise.report.pictures import Part
+from equipoise.report.pictures import Part, is_image
 from equipoise.report.run import RunStory, plot_confusions, plot_training, tell_run
-from equipoise.report.study import Study, choose_anchors, make_study, show_anchors
+from equipoise.report.study import (
+    Study,
+    choose_anchors,
+    decode_counterfactuals,
+    make_study,
+    measure_effects,
+    show_anchors,
+    traverse_latent,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
