@@ -20,8 +20,7 @@ from equipoise.balancing import METHODS
 from equipoise.checks import check_choice
 from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data, read_frame
 from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
-from equipoise.files import read_json, remove_parts, write_json, write_whole
-from equipoise.locks import own_directory
+from equipoise.files import own_directory, read_json, remove_parts, write_json, write_whole
 
 SETTINGS = "settings.json"
 CHECKPOINT = "fit.safetensors"

@@ -18,7 +18,7 @@ import tempfile
 import types
 import typing
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
@@ -381,3 +381,50 @@ def _open_npz(path: Path) -> Iterator[zipfile.ZipFile]:
         raise ValueError(f"{path} cannot be read as arrays: {error}{hint}") from error
     with archive:
         yield archive
+
+
+# --- locks -------------------------------------------------------------------------------------
+
+
+class Locked(Exception):
+    """Another process holds the lock; its text is what that process left in the file."""
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock file at `path` inside the block.
+
+    If another process has it: wait for it after calling `on_wait`, or, without that, raise
+    `Locked`. The system frees a lock when its owner dies, so none is ever stale.
+    """
+    import fcntl  # not there on Windows, where the rest of the package works
+
+    with tell_write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("a+b", buffering=0)
+    with opened as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait is None:
+                file.seek(0)
+                raise Locked(file.read().decode(errors="replace").strip() or "unknown") from None
+            on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with tell_write_errors(path):
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
+        yield
+
+
+@contextlib.contextmanager
+def own_directory(path: str | Path) -> Iterator[None]:
+    """Be the one process that writes to a directory; a second one is told which is the first."""
+    path = Path(path)
+    try:
+        with hold_lock(path / ".lock"):
+            yield
+    except Locked as owner:
+        raise ValueError(
+            f"process {owner} is writing to {path}; wait for it, end it, or choose another output"
+        ) from None

@@ -8,7 +8,7 @@ import pytest
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import split_for_run
 from equipoise.benchmark.balancers import choose_cache, obtain_balancer
-from equipoise.locks import Locked, hold_lock
+from equipoise.files import Locked, hold_lock
 
 from .tiny import make_data, make_settings
 

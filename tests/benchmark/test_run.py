@@ -14,7 +14,7 @@ from equipoise.algorithms import ERM
 from equipoise.benchmark import RunSettings, execute_run, load_run, split_for_run, train, train_run
 from equipoise.benchmark.directory import Checkpoints
 from equipoise.benchmark.training import Diverged
-from equipoise.locks import hold_lock
+from equipoise.files import hold_lock
 
 from .tiny import make_data, make_settings
 

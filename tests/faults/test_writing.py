@@ -174,7 +174,7 @@ def test_two_that_save_to_one_place_leave_one_whole_dataset(tmp_path):
 
 def test_a_place_in_use_is_refused_with_its_owner(table, tmp_path):
     held = (
-        "import sys, time\nfrom equipoise.locks import own_directory\n"
+        "import sys, time\nfrom equipoise.files import own_directory\n"
         "with own_directory(sys.argv[1]):\n    print('held', flush=True)\n    time.sleep(60)\n"
     )
     owner = subprocess.Popen(

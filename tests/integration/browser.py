@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.locks import hold_lock
+from equipoise.files import hold_lock
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (

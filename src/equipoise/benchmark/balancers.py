@@ -13,8 +13,7 @@ from rich.console import Console
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.data import RunData, choose_selections, digest_code
 from equipoise.benchmark.settings import RunSettings
-from equipoise.files import UnusableState
-from equipoise.locks import hold_lock
+from equipoise.files import UnusableState, hold_lock
 
 # What changes how a fit is computed, not what it finds.
 NOT_IN_KEY = ("verbose", "n_jobs", "device")

@@ -184,7 +184,7 @@ def choose_selections(settings: RunSettings, data: RunData) -> tuple[str, ...]:
 # What decides a number: a change of any of these may change it.
 ROOMS = ("data", "latent", "balance", "algorithms")
 PARTS = ("data", "batches", "balancers", "training", "evaluation")  # of this room
-NOT_CODE = ("__init__", "balance_job", "demo", "locks", "progress")
+NOT_CODE = ("__init__", "balance_job", "demo", "progress")
 
 
 @lru_cache(maxsize=1)

@@ -27,9 +27,11 @@ from equipoise.benchmark.training import RunResult, Training
 from equipoise.checks import check_path
 from equipoise.files import (
     DamagedFile,
+    Locked,
     UnusableState,
     check_fields,
     check_regular,
+    hold_lock,
     is_intact,
     load_state,
     read_json,
@@ -40,7 +42,6 @@ from equipoise.files import (
     write_json,
     write_whole,
 )
-from equipoise.locks import Locked, hold_lock
 
 KEPT = 2
 AGAIN = "delete it, and the same command makes it again from the last checkpoint"

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from equipoise.files import DamagedFile, read_json, tell_write_errors, write_json
-from equipoise.locks import hold_lock
+from equipoise.files import DamagedFile, hold_lock, read_json, tell_write_errors, write_json
 
 
 def choose_data_cache(given: str | Path | None = None) -> Path:

@@ -17,12 +17,12 @@ from equipoise.data.dataset import EnvironmentDataset, fingerprint_data
 from equipoise.files import (
     DamagedFile,
     check_regular,
+    own_directory,
     read_json,
     remove_parts,
     write_json,
     write_whole,
 )
-from equipoise.locks import own_directory
 from equipoise.progress import track
 
 FORMAT, VERSION = "equipoise dataset", 2
