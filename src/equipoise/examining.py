@@ -135,13 +135,15 @@ def _are_fitted(balancer: CausalBalancer, examples: Examples, z: Floats) -> bool
 
 
 def _read_table(examined: Examined) -> tuple[Floats | None, dict[str, Floats]]:
-    """Flat examples for small classifiers, and the columns of a table by name."""
+    """Examples for small classifiers, and the columns of a table by name."""
     if examined.source is None or not len(examined.labels):
         return None, {}
     rows = np.arange(len(examined.labels))
     x = flatten_examples(examined.source, rows).double().numpy()
     first = examined.source.fetch(np.zeros(1, dtype=np.int64))
-    if first.ndim != 2 or first.shape[1] > MOST_COLUMNS:
+    if first.ndim != 2:
+        return x[:, None], {}  # told from columns by its third axis
+    if first.shape[1] > MOST_COLUMNS:
         return x, {}
     names = examined.feature_names or tuple(f"feature {i + 1}" for i in range(x.shape[1]))
     return x, {name: x[:, i] for i, name in enumerate(names)}

@@ -35,6 +35,13 @@ def test_content_that_only_shifts_is_told_from_a_link_that_varies(m):
     assert max(compare_links(*draw_link(2000, seed, m=m)) for seed in range(5)) < 0.01
 
 
+def test_a_link_shown_by_columns_that_copy_each_other_is_told_from_content():
+    """Three noisy copies have many coefficients and one strength."""
+    s, y, e = draw_link(1800, 0, links=(0.9, 0.8))
+    copies = s + 0.1 * np.random.default_rng(0).normal(size=(1800, 3))
+    assert compare_links(copies, y, e) < 0.01
+
+
 def test_many_terms_are_tested_by_their_logits():
     s, y, e = draw_link(3000, 0, links=(0.9, 0.7, 0.6), m=10)
     assert compare_links(s, y, e) < 0.01

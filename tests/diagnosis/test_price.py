@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from equipoise.diagnosis.price import draw_rows, measure_bargain, weigh_situations
+from equipoise.diagnosis.price import (
+    COMPONENTS,
+    _make_view,
+    draw_rows,
+    measure_bargain,
+    weigh_situations,
+)
 
 
 def draw_world(n, links, seed, power=1.0):
@@ -112,3 +118,10 @@ def test_many_columns_and_missing_values_are_no_obstacle():
     wide[::7, 5] = np.nan
     found = measure_bargain(wide, y, e, scores, weigh(y, scores), seed=0)
     assert found.protection > 10
+
+
+def test_images_are_seen_by_their_components_and_columns_as_they_are():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 60)), np.tile([0, 1], 100)
+    assert _make_view(x, np.arange(200), y, 0).shape == (200, 60)
+    assert _make_view(x[:, None], np.arange(200), y, 0).shape == (200, COMPONENTS)

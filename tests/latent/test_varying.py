@@ -97,3 +97,15 @@ def test_columns_that_labels_and_environments_determine_do_not_vary():
     assert len(part) == 0
     assert part.p_value == 1.0
     assert coordinates.shape == (400, 0)
+
+
+def test_a_covariate_that_leads_the_features_is_found_among_many_that_mean_nothing():
+    """Components are ordered with the label's effects in: a covariate has a share of them."""
+    rng = np.random.default_rng(1)
+    n = 1500
+    y, e = rng.integers(4, size=n), rng.integers(2, size=n)
+    covariate = np.where(rng.random(n) < np.where(e == 0, 0.9, 0.7), y, rng.integers(4, size=n))
+    style = np.eye(4)[covariate] @ rng.normal(size=(4, 300)) * 0.5
+    x = style + rng.normal(size=(n, 300))
+    part = find_varying(encode_columns(x, y, e).encode(x, e), y, e, rng=rng)
+    assert 2 <= len(part) <= 4

@@ -40,8 +40,7 @@ from equipoise.diagnosis.tables import (
     tabulate_balance,
 )
 from equipoise.diagnosis.verdict import Evidence, Verdict, decide_verdict
-from equipoise.latent import Features, VaryingPart, compare_interaction
-from equipoise.latent.varying import FlipTest
+from equipoise.latent import Features, FlipTest, VaryingPart, compare_interaction
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -25,13 +25,13 @@ Floats = NDArray[np.float64]
 
 SITUATIONS = ("as they are", "even", "reversed")
 MAX_ROWS = 6_000
-#: Of more columns than this, so many that go with the label most, and principal components.
-MAX_COLUMNS, STRONGEST, COMPONENTS = 250, 50, 50
+#: Of more columns than this, principal components, and so many columns that go with the label
+#: most, as far as components explain less than half of them.
+MAX_COLUMNS, STRONGEST, COMPONENTS = 250, 50, 40
 #: Boosted trees grow one tree per label and round: with many labels, fewer rounds.
 ROUNDS, MAX_TREES = 30, 120
 BINS = 60
-#: Rows up to which five folds are used instead of three: balanced training needs many.
-FEW = 3_500
+N_FOLDS = 5
 #: Environments are left out one by one, or in at most so many groups.
 MAX_LEFT_OUT = 4
 #: Scores below this are taken for it, so that no example decides alone.
@@ -85,9 +85,9 @@ def measure_bargain(
 
     Parameters
     ----------
-    x : float array [N, p]
-        What a classifier sees; of more than 250 columns, the 50 that go with the label most and 50
-        principal components.
+    x : float array [N, p], or [N, 1, d] of images
+        What a classifier sees: columns, or 40 principal components of images. Of more than 250
+        columns, components and those of the 50 strongest that components do not explain.
     labels, environments : int array [N]
     log_scores : float array [N, m]
         log p(y | z, e), cross-fitted.
@@ -100,7 +100,7 @@ def measure_bargain(
     y, e, w = labels[rows], environments[rows], weights[rows]
     with threadpool_limits(1):
         view = _make_view(x, rows, y, seed)
-        folds = _deal(e * (int(y.max()) + 1) + y, 5 if len(y) <= FEW else 3, seed)
+        folds = _deal(e * (int(y.max()) + 1) + y, N_FOLDS, seed)
         right = _test_both(view, y, w, folds, seed)  # [2, n]
         places = _group_environments(e)
         apart = _test_both(view, y, w, places, seed) if places.max() > 1 else None
@@ -163,18 +163,23 @@ def draw_rows(labels: Ints, environments: Ints, at_most: int, seed: int) -> Ints
 
 
 def _make_view(x: Floats, rows: Ints, labels: Ints, seed: int) -> Floats:
-    """Standardised columns of some rows; of very many, the strongest and principal components."""
+    """Standardised columns of some rows; of images and wide tables, principal components."""
     view = np.asarray(x[rows], dtype=np.float64).reshape(len(rows), -1)
     missing = np.isnan(view)
     if missing.any():
         view = np.where(missing, np.nan_to_num(np.nanmean(view, axis=0)), view)
-    view = _standardize(view)
-    if view.shape[1] > MAX_COLUMNS:
-        means = [view[labels == label].mean(axis=0) for label in np.unique(labels)]
-        strongest = np.argsort(-np.var(means, axis=0), kind="stable")[:STRONGEST]
-        solver = PCA(min(COMPONENTS, len(view) - 1), svd_solver="randomized", random_state=seed)
-        view = np.hstack([view[:, strongest], _standardize(solver.fit_transform(view))])
-    return view
+    is_image = x.ndim > 2
+    view = view if is_image else _standardize(view)
+    if view.shape[1] <= (COMPONENTS if is_image else MAX_COLUMNS):
+        return _standardize(view)
+    solver = PCA(min(COMPONENTS, len(view) - 1), svd_solver="randomized", random_state=seed)
+    components = solver.fit_transform(view)
+    if is_image:
+        return _standardize(components)
+    means = [view[labels == label].mean(axis=0) for label in np.unique(labels)]
+    strongest = np.argsort(-np.var(means, axis=0), kind="stable")[:STRONGEST]
+    unexplained = (view - solver.inverse_transform(components))[:, strongest].var(axis=0)
+    return np.hstack([view[:, strongest[unexplained > 0.5]], _standardize(components)])
 
 
 def _standardize(view: Floats) -> Floats:

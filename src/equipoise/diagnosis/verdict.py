@@ -12,7 +12,7 @@ import pandas as pd
 from equipoise.balance.groups import POOLED
 from equipoise.diagnosis.information import share_told
 from equipoise.diagnosis.price import Bargain
-from equipoise.latent.varying import FlipTest, VaryingPart
+from equipoise.latent import FlipTest, VaryingPart
 
 #: A protection is clear from this many points, less two standard errors; a price is small up to
 #: the second number of points, with its standard error.
@@ -186,18 +186,22 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
     )
     if not clear and b.protection + 2 * b.protection_error > SIZEABLE:
         return CANNOT_TELL, (
-            f"Cannot tell: balancing saves {write_points(b.protection, b.protection_error)} where "
-            "the link reverses, too uncertain with so few examples."
+            "Cannot tell: where the link reverses, balancing changes accuracy by "
+            f"{write_points(b.protection, b.protection_error)}, too uncertain to decide."
         )
     if not clear:
         varies = evidence.tested and evidence.varying is not None and len(evidence.varying)
         reason = "a link varies, but " if varies else ""
+        points = write_points(b.protection, b.protection_error)
+        helps = "does harm even" if b.protection + 2 * b.protection_error < 0 else "hardly helps"
         return LEAVE, (
-            f"Leave as it is: {reason}balancing saves next to nothing where the link reverses "
-            f"({write_points(b.protection, b.protection_error)})."
+            f"Leave as it is: {reason}balancing {helps} where the link reverses: accuracy changes "
+            f"by {points}."
         )
-    sides = f"{_tell_cost(b.price)} where the link stays as it is and saves "
-    sides += f"{_about(b.protection)} where it reverses."
+    cost = "costs nothing" if b.price < 0.5 else f"costs {_about(b.price)}"
+    sides = (
+        f"{cost} where the link stays as it is and saves {_about(b.protection)} where it reverses."
+    )
     elsewhere = math.isnan(b.left_out) or b.left_out + b.left_out_error <= CHEAP
     known = evidence.tested or evidence.given
     if known and elsewhere and b.price + b.price_error <= CHEAP:
@@ -235,7 +239,7 @@ def _list_findings(evidence: Evidence) -> list[str]:
     if evidence.left_out:
         found.append(
             f"Balanced batches never show {evidence.left_out:,} of {evidence.rows:,} examples, "
-            "which have no match."
+            "which have no match or weight."
         )
     for name in evidence.leaks:
         found.append(f"Column {name} gives the label away in every environment.")
@@ -246,7 +250,7 @@ def _tell_varying(evidence: Evidence) -> list[str]:
     varying = evidence.varying
     if varying is None:
         what = "the covariates that were given" if evidence.given else "all of Z"
-        return [f"Balanced on {what}: whether their link with the label varies was not tested."]
+        return [f"Balanced on {what}: whether the link with the label varies was not tested."]
     if math.isnan(varying.p_value):
         return []
     chance = f"joint test, p {write_p(varying.p_value)}"
@@ -297,8 +301,8 @@ def _tell_bargain(b: Bargain | None) -> list[str]:
         )
     if not math.isnan(b.left_out):
         found.append(
-            f"In an environment left out of training, balancing {_tell_cost(b.left_out)} "
-            f"({write_points(-b.left_out, b.left_out_error)})."
+            "In an environment left out of training, balancing changes accuracy by "
+            f"{write_points(-b.left_out, b.left_out_error)}."
         )
     return found
 
@@ -325,8 +329,8 @@ def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[st
     advice = []
     if evidence.leaks:
         advice.append(
-            f"Drop {list_names(evidence.leaks)} if it is not known before the label is: a model "
-            "would learn nothing else."
+            f"Drop {list_names(evidence.leaks)} unless known before the label is: a model may "
+            "learn nothing else."
         )
     if recommendation == BALANCE:
         advice.append("Train on balanced batches (batch_sampler), or with weights_.")
@@ -355,15 +359,8 @@ def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[st
 # --- words -------------------------------------------------------------------------------------
 
 
-def _tell_cost(points: float) -> str:
-    """What balancing does where the link stays: "costs about 3 points"."""
-    if points < 0.5:
-        return "costs nothing"
-    return f"costs {_about(points)}"
-
-
 def _about(points: float) -> str:
-    rounded = max(0, round(points))
+    rounded = round(points)
     return f"about {rounded} point{'' if rounded == 1 else 's'}"
 
 

@@ -14,6 +14,7 @@ from equipoise.latent.identifiability import (
     examine_identifiability,
     examine_labels,
 )
+from equipoise.latent.interaction import FlipTest, compare_interaction
 from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
 from equipoise.latent.priors import DiagonalGaussian, FixedVarianceGaussian, PriorFamily, get_prior
 from equipoise.latent.residual import (
@@ -22,7 +23,7 @@ from equipoise.latent.residual import (
     start_from_components,
 )
 from equipoise.latent.scores import READINGS, label_free_z, log_scores
-from equipoise.latent.varying import VaryingPart, compare_interaction, find_varying
+from equipoise.latent.varying import VaryingPart, find_varying
 
 __all__ = [
     "AUTO",
@@ -33,6 +34,7 @@ __all__ = [
     "Features",
     "FitSettings",
     "FixedVarianceGaussian",
+    "FlipTest",
     "Identifiability",
     "LatentChoice",
     "LatentCovariateModel",

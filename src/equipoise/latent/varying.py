@@ -8,26 +8,25 @@ interaction is compared with data sets in which the signs of the residuals are r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from equipoise.latent.cells import Cells, Floats, Ints
 from equipoise.latent.columns import Features
+from equipoise.latent.interaction import (
+    CURVED,
+    FlipTest,
+    InteractionTests,
+    find_residual,
+    find_whitening,
+    find_whole,
+    make_curved,
+)
 
 #: Level of the first test, and of every later one.
 LEVEL, NEXT_LEVEL = 0.01, 0.005
-DRAWS = 1999
-#: Directions are sought among so many leading components, and among all up to the last number.
-LEADING = (8, 16, 32, 64, 256)
-#: Sums over the so many strongest features.
-STRONGEST = (1, 2, 4, 8, 16)
-#: Products of pairs are tried for at most so many continuous features.
-MAX_PAIRED = 40
 #: Up to this many sources are taken as they are; what is spread over more is a direction.
 MAX_SOURCES = 3
 #: Sources must show this share of the strongest direction to be taken instead of it.
@@ -36,9 +35,6 @@ MAX_DIMENSIONS = 64
 #: A further direction must show this share of the first one's interaction: with very many examples
 #: the slightest curvature is significant.
 NEGLIGIBLE = 0.05
-_AT_ONCE = 100
-
-CURVED = ("squares", "products")
 WIDE = ("direction of", "sum of")
 
 
@@ -73,137 +69,6 @@ class VaryingPart:
         """The varying part [N, k] of features [N, q]."""
         curved = [features[:, a] * features[:, b] for a, b in self.pairs]
         return np.concatenate([features @ self.linear, *(c[:, None] for c in curved)], axis=1)
-
-
-@dataclass(frozen=True)
-class FlipTest:
-    """A joint test of several statistics against flipped residuals."""
-
-    p_value: float
-    observed: dict[str, float]
-    expected: dict[str, float]
-    p_values: dict[str, float]
-    excess: dict[str, float]  # deviations above the null, on the log scale
-
-    def best(self, names: list[str]) -> str:
-        return max(names, key=lambda name: self.excess[name])
-
-
-class _Tests:
-    """Statistics of a matrix of residuals, and what random signs make of them.
-
-    Columns side by side: features, leading components (white), curved features.
-    """
-
-    def __init__(self, residual: Floats, cells: Cells, curved: Floats | None, n_pairs: int) -> None:
-        self.cells, self.q = cells, residual.shape[1]
-        self.whitening = find_whitening(residual, cells.weights)[:, : LEADING[-1]]
-        white = residual @ self.whitening
-        parts = [residual, white] + ([] if curved is None else [curved])
-        self.matrix = np.concatenate(parts, axis=1)
-        self.spread = (residual**2).mean(axis=0) + 1e-12
-        widths = [w for w in LEADING if w < white.shape[1]] + [white.shape[1]]
-        self.statistics: dict[str, Callable[[NDArray], NDArray]] = {}
-        for count in STRONGEST:
-            if count == 1 or 2 * count <= self.q:
-                name = "strongest feature" if count == 1 else f"{count} strongest features"
-                self.statistics[name] = self._sum_strongest(count)
-        for width in filter(None, widths):
-            self.statistics[f"direction of {width}"] = self._largest_root(width)
-            self.statistics[f"sum of {width}"] = self._sum_white(width)
-        if curved is not None:
-            start, spread = self.q + white.shape[1], (curved**2).mean(axis=0) + 1e-12
-            n_squares = curved.shape[1] - n_pairs
-            for name, part in (
-                ("squares", slice(0, n_squares)),
-                ("products", slice(n_squares, None)),
-            ):
-                if len(spread[part]):
-                    self.statistics[name] = self._strongest(start, part, spread[part])
-
-    def _sum_strongest(self, count: int) -> Callable[[NDArray], NDArray]:
-        def statistic(m: NDArray) -> NDArray:
-            strength = (m[..., : self.q] ** 2).sum(axis=-2) / self.spread
-            kept = np.partition(strength, self.q - count, axis=-1)[..., self.q - count :]
-            return np.asarray(kept.sum(axis=-1))
-
-        return statistic
-
-    def _largest_root(self, width: int) -> Callable[[NDArray], NDArray]:
-        def statistic(m: NDArray) -> NDArray:
-            z = m[..., self.q : self.q + width]
-            turned = np.swapaxes(z, -1, -2)
-            gram = z @ turned if z.shape[-2] <= width else turned @ z
-            return np.asarray(np.linalg.eigvalsh(gram)[..., -1])
-
-        return statistic
-
-    def _sum_white(self, width: int) -> Callable[[NDArray], NDArray]:
-        def statistic(m: NDArray) -> NDArray:
-            return np.asarray((m[..., self.q : self.q + width] ** 2).sum(axis=(-2, -1)))
-
-        return statistic
-
-    def _strongest(self, start: int, part: slice, spread: Floats) -> Callable[[NDArray], NDArray]:
-        def statistic(m: NDArray) -> NDArray:
-            return np.asarray(((m[..., start:][..., part] ** 2).sum(axis=-2) / spread).max(axis=-1))
-
-        return statistic
-
-    def strengths(self) -> Floats:
-        """The interaction of each feature, in units of its variance."""
-        own = self.cells.interaction(self.matrix[:, : self.q])
-        return np.asarray((own**2).sum(axis=0) / self.spread)
-
-    def run(self, rng: np.random.Generator, draws: int = DRAWS) -> FlipTest:
-        """p-values by rank among the draws; the joint one is of the most extreme statistic."""
-        observed = self.cells.interaction(self.matrix)[None]
-        groups = self.cells.group_residuals(self.matrix, rng)
-        found: dict[str, list[NDArray]] = {name: [] for name in self.statistics}
-        for start in range(0, draws, _AT_ONCE):
-            flipped = self.cells.draw_flips(groups, rng, min(_AT_ONCE, draws - start))
-            for name, statistic in self.statistics.items():
-                found[name].append(statistic(flipped))
-        seen = {name: float(s(observed)[0]) for name, s in self.statistics.items()}
-        null = {name: np.concatenate(parts) for name, parts in found.items()}
-        alone = {k: (1 + int((null[k] >= seen[k]).sum())) / (draws + 1) for k in seen}
-        # On the log scale, in deviations of the null: statistics are then comparable.
-        logs = {k: np.log(values + 1e-12) for k, values in null.items()}
-        centre = {k: float(values.mean()) for k, values in logs.items()}
-        spread = {k: float(values.std()) + 1e-9 for k, values in logs.items()}
-        excess = {k: (float(np.log(seen[k] + 1e-12)) - centre[k]) / spread[k] for k in seen}
-        largest = np.max([(logs[k] - centre[k]) / spread[k] for k in seen], axis=0)
-        joint = (1 + int((largest >= max(excess.values())).sum())) / (draws + 1)
-        expected = {k: float(np.median(values)) for k, values in null.items()}
-        return FlipTest(joint, seen, expected, alone, excess)
-
-    def direction(self, width: int, among: Ints | None = None) -> Floats:
-        """The direction [q] of the largest interaction, among leading components or features."""
-        residual = self.matrix[:, : self.q]
-        if among is None:
-            whitening = self.whitening[:, :width]
-        else:
-            own = find_whitening(residual[:, among], self.cells.weights)
-            whitening = np.zeros((self.q, own.shape[1]))
-            whitening[among] = own
-        z = self.cells.interaction(residual) @ whitening
-        return np.asarray(whitening @ np.linalg.svd(z, full_matrices=False)[2][0])
-
-
-def compare_interaction(
-    features: Features,
-    labels: Ints,
-    environments: Ints,
-    weights: Floats | None = None,
-    *,
-    rng: np.random.Generator,
-    draws: int = DRAWS,
-) -> FlipTest:
-    """Test jointly whether any link with the label varies: features, directions and curves."""
-    cells = Cells.of(labels, environments, weights)
-    residual = _find_residual(features, cells)
-    curved, pairs = make_curved(residual, features.continuous, cells)
-    return _Tests(residual, cells, curved, sum(a != b for a, b in pairs)).run(rng, draws)
 
 
 def find_varying(
@@ -248,9 +113,10 @@ def find_varying(
     q = features.values.shape[1]
     if cells.freedom < 1:
         return _nothing(q, np.nan)
-    residual = _find_residual(features, cells)
+    residual = find_residual(features, cells)
     curved, pairs = make_curved(residual, features.continuous, cells)
-    tests = _Tests(residual, cells, curved, sum(a != b for a, b in pairs))
+    whole = find_whole(features.values, residual, cells)
+    tests = InteractionTests(residual, cells, curved, sum(a != b for a, b in pairs), whole)
     first = tests.run(rng)
     steps = [("nothing varies", first)]
     if first.p_value > level:
@@ -262,7 +128,7 @@ def find_varying(
         pair = _strongest_pair(cells, curved, pairs, first.best(bent))
         named = ("square" if pair[0] == pair[1] else "product",)
         return VaryingPart(np.zeros((q, 0)), (pair,), named, first.p_value, _tabulate(steps))
-    search = _Search(features, residual, cells, rng)
+    search = _Search(features, residual, cells, rng, whole)
     if not rotated:
         chosen = search.take_sources(tests, first)
         if chosen is not None:
@@ -277,14 +143,20 @@ class _Search:
     """Sources and directions one after the other, each taken out before the next is sought."""
 
     def __init__(
-        self, features: Features, residual: Floats, cells: Cells, rng: np.random.Generator
+        self,
+        features: Features,
+        residual: Floats,
+        cells: Cells,
+        rng: np.random.Generator,
+        whole: Floats,
     ) -> None:
+        self.whole = whole
         self.features, self.residual, self.cells, self.rng = features, residual, cells, rng
         self.steps: list[tuple[str, FlipTest]] = []
         self.found: list[Floats] = []  # [q] each
         self.n_sources = 0
 
-    def take_sources(self, tests: _Tests, first: FlipTest) -> list[int] | None:
+    def take_sources(self, tests: InteractionTests, first: FlipTest) -> list[int] | None:
         """Features of at most three sources that show what there is; None if they do not."""
         strengths = tests.strengths()
         cut = self._largest_by_chance(tests)
@@ -313,7 +185,7 @@ class _Search:
             return None
         return chosen
 
-    def take_directions(self, tests: _Tests, test: FlipTest, rotated: bool) -> None:
+    def take_directions(self, tests: InteractionTests, test: FlipTest, rotated: bool) -> None:
         """Categories first, then directions, until what is left does not vary."""
         q = len(self.features.source)
         limit, strongest = min(MAX_DIMENSIONS, q), _root_excess(test)
@@ -340,7 +212,7 @@ class _Search:
             if test.p_value > NEXT_LEVEL or _root_excess(test) < NEGLIGIBLE * strongest:
                 return
 
-    def _choose_direction(self, tests: _Tests, test: FlipTest, rotated: bool) -> Floats:
+    def _choose_direction(self, tests: InteractionTests, test: FlipTest, rotated: bool) -> Floats:
         # The more a statistic exceeds its null, the better the direction is determined.
         names = [n for n in test.observed if n not in CURVED and n != "strongest feature"]
         name = test.best([n for n in names if not rotated or n.startswith(WIDE)])
@@ -364,14 +236,16 @@ class _Search:
         within = root * self.cells.within(self.residual)
         return np.asarray(np.linalg.lstsq(within @ found, within, rcond=None)[0], dtype=np.float64)
 
-    def _take_out(self, found: Floats) -> _Tests | None:
+    def _take_out(self, found: Floats) -> InteractionTests | None:
         """Tests of what the found coordinates do not explain; None if that is nothing."""
-        rest = self.residual - (self.residual @ found) @ self._slopes(found)
+        slopes = self._slopes(found)
+        rest = self.residual - (self.residual @ found) @ slopes
+        whole = self.whole - (self.whole @ found) @ slopes
         gone = rest.std(axis=0) < 1e-3 * self.residual.std(axis=0)
         rest[:, gone] = 0.0
-        return None if gone.all() else _Tests(rest, self.cells, None, 0)
+        return None if gone.all() else InteractionTests(rest, self.cells, ordered_by=whole)
 
-    def _largest_by_chance(self, tests: _Tests, draws: int = 499) -> float:
+    def _largest_by_chance(self, tests: InteractionTests, draws: int = 499) -> float:
         """The 99 % point of the strongest feature's interaction under the null."""
         residual = tests.matrix[:, : tests.q]
         groups = self.cells.group_residuals(residual, self.rng)
@@ -383,50 +257,6 @@ def _root_excess(test: FlipTest) -> float:
     """The most that the interaction of any direction exceeds what chance makes of it."""
     names = [name for name in test.observed if name.startswith("direction")]
     return max(test.observed[name] - test.expected[name] for name in names)
-
-
-def _find_residual(features: Features, cells: Cells) -> Floats:
-    """Residuals of the features, exactly 0 where labels and environments determine them."""
-    residual = cells.residual(features.values)
-    residual[:, residual.std(axis=0) < 1e-6] = 0.0
-    return residual
-
-
-def make_curved(
-    residual: Floats, continuous: NDArray[np.bool_], cells: Cells
-) -> tuple[Floats | None, list[tuple[int, int]]]:
-    """Residuals of squares and products of residuals, as normal scores, and their pairs."""
-    # A column that labels and environments determine has no residual whose rank means anything.
-    own = np.flatnonzero(continuous & residual.any(axis=0))
-    if not len(own):
-        return None, []
-    pairs = [(int(j), int(j)) for j in own]
-    if len(own) <= MAX_PAIRED:
-        pairs += [(int(a), int(b)) for i, a in enumerate(own) for b in own[i + 1 :]]
-    n = len(residual)
-    scores = ndtri((np.arange(n) + 0.5) / n)
-    values = np.empty((n, len(pairs)))
-    for column, (a, b) in enumerate(pairs):
-        values[np.argsort(residual[:, a] * residual[:, b], kind="stable"), column] = scores
-    return cells.residual(values), pairs
-
-
-def find_whitening(residual: Floats, weights: Floats) -> Floats:
-    """Components [q, k] of unit variance, leading first, of a covariance shrunk to a multiple
-    of the identity (Ledoit and Wolf 2004)."""
-    n, q = residual.shape
-    x = residual * np.sqrt(weights / weights.mean())[:, None]
-    covariance = x.T @ x / n
-    centre = np.trace(covariance) / q
-    distance = ((covariance - centre * np.eye(q)) ** 2).sum() / q
-    squares = x**2
-    noise = ((squares.T @ squares).sum() / n - (covariance**2).sum()) / (n * q)
-    share = min(1.0, max(noise, 0.0) / max(distance, 1e-12))
-    values, vectors = np.linalg.eigh(covariance)
-    # Components without variance are linear combinations of others.
-    keep = (values > 1e-6 * max(values[-1], 1e-12))[::-1]
-    values = (1 - share) * values[::-1][keep] + share * centre
-    return np.asarray(vectors[:, ::-1][:, keep] / np.sqrt(values))
 
 
 def _strongest_pair(
