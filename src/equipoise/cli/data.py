@@ -126,7 +126,8 @@ def compute(
     network = load_backbone(backbone)
     reading |= drop_unset({"on_broken": on_broken, "n_jobs": n_jobs})
     dataset = open_data(data, data_dir, reading, verbose=not quiet)
-    how = {"batch_size": batch_size, "device": choose_device(device), "verbose": not quiet}
+    how: dict[str, Any] = {"batch_size": batch_size, "verbose": not quiet}
+    how["device"] = choose_device(device)
     origin = {"data": data, "backbone": backbone, "input_shape": list(dataset.input_shape)}
     if statistics:
         last, early = compute_statistics(dataset, network, **how)
