@@ -344,14 +344,17 @@ def limit_reuse(
     """
     width = min(n_candidates, 2 * k + 2)
     waiting = np.arange(n_anchors)
+    has_all = np.zeros(n_anchors, dtype=bool)  # anchors whose list holds every candidate
     lists = _Lists(n_anchors, n_candidates, reuse_max)
     while True:
         step = max(1, _ENTRIES_IN_LISTS // width)
         for start in range(0, len(waiting), step):
             some = waiting[start : start + step]
             lists.extend(some, search(some, width))
+        has_all[waiting] = width == n_candidates
         lists.settle(k)
-        waiting = lists.exhausted(k) if width < n_candidates else waiting[:0]
+        waiting = lists.exhausted(k)
+        waiting = waiting[~has_all[waiting]]
         if not len(waiting):
             return lists.result(k)
         width = min(n_candidates, 4 * width)

@@ -174,7 +174,7 @@ def read_examples(
             what = "no table" if path.suffix not in TABLES else "for a model that takes no images"
             raise ValueError(f"path={images!r} names a column of images, but {path} is {what}")
         found = read_images(path, path=images, image_size=image_size)
-        return Examples(found, list(found.paths))
+        return Examples(found, list(found.paths or ()))
     if path.suffix in TABLES and features is not None:
         x = read_features(path, features)
         return Examples(x, [str(row) for row in range(len(x))])

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -88,7 +88,12 @@ def compute_features(
     FeatureEnvironments(4 examples of shape (5,), 2 labels, 2 environments)
     """
     network = _check(dataset, backbone, batch_size, device)
-    options = {"batch_size": batch_size, "device": device, "cache": cache, "verbose": verbose}
+    options: dict[str, Any] = {
+        "batch_size": batch_size,
+        "device": device,
+        "cache": cache,
+        "verbose": verbose,
+    }
     return FeatureEnvironments(dataset, *_keep(dataset, network, **options))
 
 
@@ -124,7 +129,12 @@ def compute_statistics(
         )
     with _frozen(network, device) as run:
         layers = _find_early_layers(run, dataset)
-    options = {"batch_size": batch_size, "device": device, "cache": cache, "verbose": verbose}
+    options: dict[str, Any] = {
+        "batch_size": batch_size,
+        "device": device,
+        "cache": cache,
+        "verbose": verbose,
+    }
     store, positions = _keep(dataset, ChannelStatistics(network, layers), **options)
     names = [
         f"{layer or 'convolution'} {which} {channel + 1}"
@@ -190,7 +200,7 @@ class ChannelStatistics(nn.Module):
         with _watch(self.backbone, self.layers, seen):
             features = _pool(self.backbone(x))
         if not isinstance(features, Tensor) or features.ndim != 2:
-            return features  # as it is: whoever runs a backbone says what is wrong with it
+            return cast(Tensor, features)  # whoever runs a backbone says what is wrong with it
         moments = [_describe_channels(x), *(seen[name] for name in self.layers)]
         return torch.cat([*moments, features.float()], dim=1)
 
