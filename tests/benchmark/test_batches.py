@@ -6,7 +6,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from equipoise.algorithms import ERM
-from equipoise.benchmark import RECIPES, as_environments, fit_balancer, split_for_run, train
+from equipoise.benchmark import RECIPES, fit_balancer, split_for_run, train
 from equipoise.benchmark import make_settings as from_recipe
 from equipoise.benchmark.batches import (
     ClassBalancedBatches,
@@ -15,6 +15,7 @@ from equipoise.benchmark.batches import (
     make_batches,
 )
 from equipoise.benchmark.settings import SAMPLINGS
+from equipoise.data import as_environments
 
 from .tiny import make_data, make_settings
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.benchmark import as_environments
-from equipoise.data import open_dataset, save_dataset
+from equipoise.data import as_environments, open_dataset, save_dataset
 
 PATIENTS = pd.DataFrame(
     {

@@ -25,7 +25,6 @@ from equipoise.benchmark.selection import (
     FinishedRun,
     Record,
     SelectedRun,
-    Selection,
     Trial,
     select_runs,
 )
@@ -55,7 +54,6 @@ from equipoise.benchmark.trained import (
 )
 from equipoise.benchmark.training import RunResult, Training, build_algorithm, train
 from equipoise.benchmark.workers import InlineWorker, LocalWorkers, RayWorkers
-from equipoise.data import as_environments
 
 __all__ = [
     "FORMATS",
@@ -80,7 +78,6 @@ __all__ = [
     "RunResult",
     "RunSettings",
     "SelectedRun",
-    "Selection",
     "StepDataset",
     "SweepResult",
     "SweepSpec",
@@ -88,7 +85,6 @@ __all__ = [
     "Training",
     "Trial",
     "Workers",
-    "as_environments",
     "build_algorithm",
     "check_predictions",
     "choose_cache",

@@ -231,14 +231,12 @@ def feed_steps(
 
 
 def place_batches(
-    examples: StepExamples, augment: Augmentation | None, seed: int, device: torch.device
+    examples: StepExamples, augment: Augmentation, seed: int, device: torch.device
 ) -> list[Batch]:
     """One augmented (x, y) for each environment on the device; `seed` is this step's own."""
     x, y, sizes = examples
-    x, y = x.to(device), y.to(device)
-    if augment is not None:
-        x = augment(x, torch.Generator().manual_seed(seed))
-    return list(zip(torch.split(x, sizes), torch.split(y, sizes), strict=True))
+    x = augment(x.to(device), torch.Generator().manual_seed(seed))
+    return list(zip(torch.split(x, sizes), torch.split(y.to(device), sizes), strict=True))
 
 
 def tabulate_epoch(

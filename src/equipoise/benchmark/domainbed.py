@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -137,26 +136,18 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 WITHOUT_DROPOUT = ("Debug28", "RotatedMNIST", "ColoredMNIST")
 
 
-@dataclass(frozen=True)
-class ChosenSweep:
-    """The text of a sweep file, and what of the search has no counterpart here."""
-
-    text: str
-    left_out: tuple[str, ...]
-
-
 def write_chosen(
     selected: Sequence[SelectedRun], *, samplings: Sequence[str] = ("random", "balanced")
-) -> ChosenSweep:
+) -> tuple[str, list[str]]:
     """A sweep over the same cells and seeds, each with the hyperparameters a rule chose for it.
+
+    The second value names what of the search has no counterpart here.
 
     >>> run = SelectedRun("PACS", "ERM", "random", "photo", 0, "train-domain", 0.97, 300,
     ...     {"lr": 5e-5, "resnet18": False})
-    >>> chosen = write_chosen([run])
-    >>> chosen.left_out
-    ('ERM: resnet18',)
-    >>> "lr: 5.0e-05" in chosen.text
-    True
+    >>> text, left_out = write_chosen([run])
+    >>> left_out, "lr: 5.0e-05" in text
+    (['ERM: resnet18'], True)
     """
     known = [run for run in selected if run.algorithm in list_algorithms()]
     strange = {f"algorithm {run.algorithm}" for run in selected if run not in known}
@@ -191,8 +182,7 @@ def write_chosen(
         "adjust": adjust,
     }
     head = f"# Hyperparameters chosen by {', '.join(_unique(run.selection for run in known))}.\n"
-    text = head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    return ChosenSweep(text, tuple(sorted(strange)))
+    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True), sorted(strange)
 
 
 def translate_hyperparameters(

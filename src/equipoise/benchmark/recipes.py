@@ -13,6 +13,7 @@ import numpy as np
 
 from equipoise.algorithms import get_algorithm, is_large_image
 from equipoise.benchmark.balancers import NOT_IN_KEY, make_balancer
+from equipoise.benchmark.selection import flatten_settings
 from equipoise.benchmark.settings import ANNEAL, RunSettings
 from equipoise.checks import check_choice
 
@@ -206,21 +207,9 @@ def list_differences(
     >>> list_differences(one, two, (2, 28, 28))
     []
     """
-    old, new = (_flatten_settings(resolve_settings(each, input_shape)) for each in (before, now))
+    old, new = (flatten_settings(resolve_settings(each, input_shape)) for each in (before, now))
     return [
         f"{name} was {old.get(name)!r}, now {new.get(name)!r}"
         for name in {**old, **new}
         if old.get(name) != new.get(name)
     ]
-
-
-def _flatten_settings(values: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if name == "balancer":
-            flat |= {f"{name}.{inner}": content for inner, content in value.items()}
-        elif name == "hyperparameters":
-            flat |= value
-        else:
-            flat[name] = value
-    return flat

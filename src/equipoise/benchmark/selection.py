@@ -92,6 +92,10 @@ class FinishedRun:
         """Whether this environment was not trained on."""
         return environment in (self.test_environment, self.validation_environment)
 
+    def flatten(self) -> dict[str, Any]:
+        """Hyperparameters and further settings by name."""
+        return flatten_settings({"hyperparameters": self.hyperparameters, **self.settings})
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -311,7 +315,7 @@ def _describe_selected(
         ood_accuracy=accuracy,
         step=judgement.record.step,
         hyperparameters=dict(run.hyperparameters),
-        by={name: _flatten(run).get(name) for name in by},
+        by={name: run.flatten().get(name) for name in by},
         run=run.name,
     )
 
@@ -319,8 +323,8 @@ def _describe_selected(
 def check_comparable(runs: Sequence[FinishedRun], by: Sequence[str] = ()) -> None:
     """Refuse to compare runs that differ in more than a search over hyperparameters may."""
     for name in by:
-        if runs and not any(name in _flatten(run) for run in runs):
-            known = sorted({name for run in runs for name in _flatten(run)})
+        if runs and not any(name in run.flatten() for run in runs):
+            known = sorted({name for run in runs for name in run.flatten()})
             check_choice("setting to tell apart by", name, known)
     groups: dict[tuple, list[FinishedRun]] = defaultdict(list)
     for run in runs:
@@ -341,19 +345,21 @@ def check_comparable(runs: Sequence[FinishedRun], by: Sequence[str] = ()) -> Non
                 )
 
 
-def _flatten(run: FinishedRun) -> dict[str, Any]:
-    """Settings by name, those of the balancer as `balancer.name`, then hyperparameters."""
+def flatten_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, hyperparameters among them, those of the balancer as `balancer.name`."""
     flat: dict[str, Any] = {}
-    for name, value in run.settings.items():
-        if isinstance(value, dict):
+    for name, value in settings.items():
+        if name == "hyperparameters":
+            flat |= value
+        elif isinstance(value, dict):
             flat |= {f"{name}.{inner}": content for inner, content in value.items()}
         else:
             flat[name] = value
-    return {**run.hyperparameters, **flat}
+    return flat
 
 
 def _values(run: FinishedRun, by: Sequence[str]) -> tuple[str, ...]:
-    flat = _flatten(run)
+    flat = run.flatten()
     return tuple(_freeze(flat.get(name)) for name in by)
 
 

@@ -123,12 +123,7 @@ def _keep(runs: Iterable[FinishedRun], condition: str) -> list[FinishedRun]:
         raise ValueError(f"expected name=value, got {condition!r}")
     kept, known = [], set()
     for run in runs:
-        values = {
-            **{field: getattr(run, field) for field in LISTED},
-            **run.hyperparameters,
-            **run.settings,
-            **{f"balancer.{n}": v for n, v in run.settings.get("balancer", {}).items()},
-        }
+        values = {**{field: getattr(run, field) for field in LISTED}, **run.flatten()}
         known |= set(values)
         if name in values and (values[name] == parse_value(text) or str(values[name]) == text):
             kept.append(run)

@@ -110,20 +110,6 @@ class ResultTable:
             lines.append(" & ".join((*map(_escape_latex, row.labels), *cells)) + r" \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
-    def to_csv(self) -> str:
-        """A line for each cell, for programs: mean, spread, n, paper, difference."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        facts = ("mean", "spread", "n", "paper", "difference", "best")
-        writer.writerow((*self.label_names, "column", *facts))
-        for row in self.rows:
-            for column, cell in zip(self.columns, row.cells, strict=True):
-                if cell is not None:
-                    numbers = (cell.mean, cell.spread, cell.n, cell.paper, cell.difference)
-                    written = [_number(value) for value in numbers]
-                    writer.writerow((*row.labels, column, *written, int(cell.best)))
-        return text.getvalue()
-
     def to_rich(self) -> Table:
         """For the terminal."""
         caption = " ".join(self.notes)
@@ -177,10 +163,6 @@ def _write(cell: Cell | None, bold: str, plus_minus: str) -> str:
         sign = "−" if round(difference, 1) < 0 else "+"
         text += f" ({cell.paper:g}, {sign}{abs(difference):.1f})"
     return text
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
 
 
 def _escape_markdown(text: str) -> str:
@@ -313,14 +295,19 @@ def _join_latex(tables: Sequence[ResultTable]) -> str:
 
 
 def _join_csv(tables: Sequence[ResultTable]) -> str:
-    """One header and the rows of all tables, the title as first column."""
+    """A line for each cell, for programs, under one header; the title is the first column."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for position, table in enumerate(tables):
-        header, *rows = csv.reader(table.to_csv().splitlines())
-        if position == 0:
-            writer.writerow(["table", *header])
-        writer.writerows([table.title, *row] for row in rows)
+    facts = ("mean", "spread", "n", "paper", "difference", "best")
+    if tables:
+        writer.writerow(("table", *tables[0].label_names, "column", *facts))
+    for table in tables:
+        for row in table.rows:
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                if cell is not None:
+                    numbers = (cell.mean, cell.spread, cell.n, cell.paper, cell.difference)
+                    written = ["" if value is None else f"{value:.6g}" for value in numbers]
+                    writer.writerow((table.title, *row.labels, column, *written, int(cell.best)))
     return text.getvalue()
 
 

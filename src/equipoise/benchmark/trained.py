@@ -19,13 +19,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.algorithms import Algorithm, Featurizer, choose_device, make_featurizer
+from equipoise.algorithms import (
+    Algorithm,
+    Featurizer,
+    choose_device,
+    get_algorithm,
+    make_featurizer,
+)
 from equipoise.benchmark.data import find_environment
 from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.benchmark.evaluation import BLOCK
 from equipoise.benchmark.run import OWN_FEATURIZER
 from equipoise.benchmark.settings import RunSettings
-from equipoise.benchmark.training import make_algorithm
 from equipoise.checks import check_choice, check_path, require
 from equipoise.data import align_features, as_source, get_dataset, read_features, read_images
 from equipoise.files import check_regular, list_arrays, load_state, read_array, write_whole
@@ -103,21 +108,20 @@ def load_run(
         raise ValueError(f"{path} was trained with a network of your own: give it as featurizer")
     chosen = _choose_selection(directory, selection)
     weights, facts = load_state(directory.best(chosen))
-    algorithm = make_algorithm(
-        settings,
+    left_out = {settings.test_environment, settings.validation_environment} - {None}
+    algorithm = get_algorithm(settings.algorithm)(
         description.input_shape,
         len(description.label_names),
-        _count_training(description),
-        featurizer=featurizer or partial(_make_untrained, network=settings.featurizer),
+        len(description.environment_names) - len(left_out),
+        # Without pretrained weights, which the run's own replace at once.
+        featurizer=featurizer
+        or partial(make_featurizer, network=settings.featurizer, pretrained=False),
+        seed=settings.seed,
+        **settings.hyperparameters,
     )
     algorithm.load_state_dict(weights)
     algorithm.to(choose_device(device)).eval()
     return TrainedRun(description, algorithm, chosen, int(facts["step"]))
-
-
-def _make_untrained(input_shape: Sequence[int], *, network: str) -> nn.Module:
-    """The network without the pretrained weights, which the run's own replace at once."""
-    return make_featurizer(input_shape, network, pretrained=False)
 
 
 def _choose_selection(directory: RunDirectory, selection: str | None) -> str:
@@ -127,12 +131,6 @@ def _choose_selection(directory: RunDirectory, selection: str | None) -> str:
     if selection is not None:
         return check_choice(f"selection rule for {directory.path}", selection, kept)
     return next((name for name in PREFERRED if name in kept), kept[0])
-
-
-def _count_training(description: RunDescription) -> int:
-    settings = description.settings
-    left_out = (settings.test_environment, settings.validation_environment)
-    return len(description.environment_names) - sum(name is not None for name in left_out)
 
 
 TABLES = (".csv", ".parquet")

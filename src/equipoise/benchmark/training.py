@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,29 +37,11 @@ from equipoise.progress import track
 def build_algorithm(
     settings: RunSettings, data: RunData, *, featurizer: Featurizer | None = None
 ) -> Algorithm:
-    """The algorithm of the settings, for this data."""
-    return make_algorithm(
-        settings,
+    """The algorithm of the settings for this data; a `featurizer` replaces the one they name."""
+    return get_algorithm(settings.algorithm)(
         data.dataset.input_shape,
         data.dataset.n_labels,
         len(data.training_environments),
-        featurizer=featurizer,
-    )
-
-
-def make_algorithm(
-    settings: RunSettings,
-    input_shape: Sequence[int],
-    n_labels: int,
-    n_environments: int,
-    *,
-    featurizer: Featurizer | None = None,
-) -> Algorithm:
-    """The algorithm of the settings; a `featurizer` comes before the one they name."""
-    return get_algorithm(settings.algorithm)(
-        input_shape,
-        n_labels,
-        n_environments,
         featurizer=settings.featurizer if featurizer is None else featurizer,
         seed=settings.seed,
         **settings.hyperparameters,
@@ -90,14 +72,12 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The content of `result.json`."""
+        facts = [
+            *("step", "ood_accuracy", "ood_held_out_accuracy"),
+            *("validation_accuracy", "balanced_validation_accuracy"),
+        ]
         chosen = {
-            name: {
-                "step": record.step,
-                "ood_accuracy": record.ood_accuracy,
-                "ood_held_out_accuracy": record.ood_held_out_accuracy,
-                "validation_accuracy": record.validation_accuracy,
-                "balanced_validation_accuracy": record.balanced_validation_accuracy,
-            }
+            name: {fact: getattr(record, fact) for fact in facts}
             for name, record in self.selected.items()
         }
         return {"settings": self.settings.to_json(), "selections": chosen}
@@ -201,8 +181,7 @@ class Training:
             self.algorithm.autocast_dtype = torch.bfloat16
         decay = settings.weight_average
         self.average = None if decay is None else WeightAverage(self.algorithm, decay=decay)
-        augmentation = settings.augmentation
-        self._augment = None if augmentation == "none" else get_augmentation(augmentation)
+        self._augment = get_augmentation(settings.augmentation)
         self.n_steps = 0
         self.records: list[Record] = []
         self._sums: dict[str, float] = {}

@@ -11,19 +11,20 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+import torch
 
 from equipoise.benchmark.plan import import_own
 from equipoise.benchmark.run import execute_run
-from equipoise.benchmark.selection import Record
 from equipoise.benchmark.settings import RunSettings
+from equipoise.checks import require
 from equipoise.data import EnvironmentDataset, get_dataset
 from equipoise.files import write_json
 
@@ -52,14 +53,12 @@ class TaskOutcome:
     warnings: tuple[str, ...] = ()
 
 
-def carry_out(task: SweepTask, report: Callable[[int], None] | None = None) -> TaskOutcome:
+def carry_out(task: SweepTask, report: Callable[[int], None]) -> TaskOutcome:
     """Train, calling `report` with the steps done at every checkpoint; never raises.
 
     An error is kept in the run's directory as `error.json`, with where it happened; a later
     success removes it.
     """
-    import torch
-
     started = time.monotonic()
     torch.set_num_threads(task.threads)
     import_own(task.imports)
@@ -72,7 +71,7 @@ def carry_out(task: SweepTask, report: Callable[[int], None] | None = None) -> T
                 _open(task.source, task.data_dir, task.settings.data_seed),
                 task.directory,
                 device=task.device,
-                on_checkpoint=None if report is None else lambda record: _tell(report, record),
+                on_checkpoint=lambda record: report(record.step),
                 wait=True,
             )
             (task.directory / ERROR_FILE).unlink(missing_ok=True)
@@ -89,10 +88,6 @@ def keep_error(directory: Path, error: str, where: str) -> None:
         write_json(directory / ERROR_FILE, {"error": error, "traceback": where})
     except OSError:  # a full disk, perhaps what failed the run: the caller still has the error
         return
-
-
-def _tell(report: Callable[[int], None], record: Record) -> None:
-    report(record.step)
 
 
 @lru_cache(maxsize=2)
@@ -138,7 +133,7 @@ class LocalWorkers:
                     following = next(waiting, None)
                     if following is None:
                         continue
-                    if not worker.is_alive():
+                    if not worker.process.is_alive():
                         worker = _Worker()
                         workers.append(worker)
                     worker.give(tasks[following])
@@ -167,24 +162,20 @@ class _Worker:
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._line, far_end = context.Pipe()
+        self.line, far_end = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_work, args=(far_end,), daemon=True)
         self.process.start()
         far_end.close()
 
-    @property
-    def line(self) -> Connection:
-        return self._line
-
     def give(self, task: SweepTask) -> None:
         # A process that has just died is noticed when it is listened to.
         with suppress(OSError):
-            self._line.send(task)
+            self.line.send(task)
 
     def listen(self, task: SweepTask) -> int | TaskOutcome:
         """Steps done, or how the run ended; the death of the process is an end as well."""
         try:
-            message: int | TaskOutcome = self._line.recv()
+            message: int | TaskOutcome = self.line.recv()
             return message
         except (EOFError, ConnectionResetError):
             self.process.join()
@@ -194,12 +185,9 @@ class _Worker:
             keep_error(task.directory, error, "")
             return TaskOutcome(error, 0.0)
 
-    def is_alive(self) -> bool:
-        return self.process.is_alive()
-
     def end(self) -> None:
         """Stop at once: a run goes on from its last checkpoint the next time."""
-        self._line.close()
+        self.line.close()
         self.process.terminate()
         self.process.join()
 
@@ -267,7 +255,7 @@ class RayWorkers:
             )
         self.cpus_per_run, self.gpus_per_run = cpus_per_run, gpus_per_run
         self.address = address
-        self._ray = _import_ray()
+        self._ray = require("ray", extra="ray")
         self.n_workers = n_workers
         self.threads = max(1, int(cpus_per_run))
 
@@ -276,23 +264,17 @@ class RayWorkers:
     ) -> Generator[tuple[int, TaskOutcome], None, None]:
         """Positions and outcomes of the tasks, as they end."""
         ray = self._ray
-        started_here = not ray.is_initialized()
-        if started_here:
-            ray.init(address=self.address, include_dashboard=False, log_to_driver=False)
-        try:
-            yield from self._run(tasks, report)
-        finally:
-            if started_here:
-                ray.shutdown()
+        with ExitStack() as stack:
+            if not ray.is_initialized():
+                ray.init(address=self.address, include_dashboard=False, log_to_driver=False)
+                stack.callback(ray.shutdown)
+            yield from self._run(ray, tasks, report)
 
     def _run(
-        self, tasks: Sequence[SweepTask], report: Report
+        self, ray: Any, tasks: Sequence[SweepTask], report: Report
     ) -> Generator[tuple[int, TaskOutcome], None, None]:
-        ray = self._ray
         self._check_room()
-        from ray.util.queue import Queue
-
-        steps: Any = Queue(actor_options={"num_cpus": 0})
+        steps = require("ray.util.queue", extra="ray").Queue(actor_options={"num_cpus": 0})
         start = ray.remote(num_cpus=self.cpus_per_run, num_gpus=self.gpus_per_run, max_retries=0)(
             _carry_out_remotely
         )
@@ -338,22 +320,9 @@ def _carry_out_remotely(task: SweepTask, position: int, steps: Any) -> TaskOutco
 
 
 def _pass_on(steps: Any, report: Report) -> None:
-    from ray.util.queue import Empty
-
     while True:
         try:
             position, step = steps.get_nowait()
-        except (Empty, queue.Empty):
+        except queue.Empty:  # Ray's own is a kind of it
             return
         report(position, step)
-
-
-def _import_ray() -> ModuleType:
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError(
-            'sweeps on Ray need the extra "ray": pip install "equipoise[ray]"'
-        ) from error
-    module: ModuleType = ray
-    return module

@@ -184,12 +184,12 @@ def import_sweep(
         benchmark.write_tables(tables, table)
     if output is None:
         return
-    chosen = benchmark.write_chosen(selected)
+    text, left_out = benchmark.write_chosen(selected)
     with write_whole(output) as temporary:
-        temporary.write_text(chosen.text)
-    if chosen.left_out:
+        temporary.write_text(text)
+    if left_out:
         say(
-            f"left out, since equipoise has no such setting: {', '.join(chosen.left_out)}",
+            f"left out, since equipoise has no such setting: {', '.join(left_out)}",
             error=True,
         )
     say(f"equipoise sweep {output} trains with what was chosen", error=True)
