@@ -9,13 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.scores import as_array
 from equipoise.checks import show
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 #: A category of fewer examples, or beyond this many categories, is pooled with other rare ones.
 MIN_CATEGORY = 5

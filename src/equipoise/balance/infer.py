@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.scores import as_array, count_labels
 from equipoise.checks import check_number, check_seed
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _COMPONENTS = 64
 _FOLDS = 2

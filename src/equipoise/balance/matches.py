@@ -78,30 +78,6 @@ class MatchStatistics:
         return "\n".join(lines)
 
 
-def summarise_matches(
-    indices: IntArray, distances: FloatArray, labels: IntArray, report: MatchReport | None
-) -> MatchStatistics:
-    """Count what stands in a table of matches [N, m, k] of examples with `labels` [N]."""
-    n, m, _ = indices.shape
-    found = indices >= 0
-    finite = distances[found & np.isfinite(distances)]
-    cuts = np.quantile(finite, QUANTILES) if finite.size else np.full(len(QUANTILES), np.nan)
-    use = np.bincount(indices[found], minlength=n)
-    total = np.bincount(labels, weights=use, minlength=m)
-    squares = np.bincount(labels, weights=use.astype(np.float64) ** 2, minlength=m)
-    without = ~found[:, :, 0]
-    without[np.arange(n), labels] = False
-    return MatchStatistics(
-        quantiles=dict(zip(QUANTILES, cuts.tolist(), strict=True)),
-        reuse_histogram=np.bincount(use),
-        effective_sample_size=np.divide(total**2, squares, out=np.zeros(m), where=squares > 0),
-        used=np.bincount(labels[use > 0], minlength=m),
-        unmatched=without.sum(axis=0),
-        infinite=int(np.count_nonzero(found & np.isinf(distances))),
-        report=report,
-    )
-
-
 class MatchSource(Protocol):
     """What a sampler asks of matches, whether they stand in a table or are made on demand."""
 
@@ -166,8 +142,25 @@ class Matches:
 
     def statistics(self, labels: Any) -> MatchStatistics:
         """Distances, reuse, effective sample size and unmatched counts, given the labels [N]."""
-        codes = check_labels(labels, *self.indices.shape[:2])
-        return summarise_matches(self.indices, self.distances, codes, self.report)
+        n, m, _ = self.indices.shape
+        codes = check_labels(labels, n, m)
+        found = self.indices >= 0
+        finite = self.distances[found & np.isfinite(self.distances)]
+        cuts = np.quantile(finite, QUANTILES) if finite.size else np.full(len(QUANTILES), np.nan)
+        use = np.bincount(self.indices[found], minlength=n)
+        total = np.bincount(codes, weights=use, minlength=m)
+        squares = np.bincount(codes, weights=use.astype(np.float64) ** 2, minlength=m)
+        without = ~found[:, :, 0]
+        without[np.arange(n), codes] = False
+        return MatchStatistics(
+            quantiles=dict(zip(QUANTILES, cuts.tolist(), strict=True)),
+            reuse_histogram=np.bincount(use),
+            effective_sample_size=np.divide(total**2, squares, out=np.zeros(m), where=squares > 0),
+            used=np.bincount(codes[use > 0], minlength=m),
+            unmatched=without.sum(axis=0),
+            infinite=int(np.count_nonzero(found & np.isinf(self.distances))),
+            report=self.report,
+        )
 
     def __len__(self) -> int:
         return int(self.indices.shape[0])

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import (
     Encoding,
-    FloatArray,
-    IntArray,
     as_table,
     check_alignment,
     find_leaks,

@@ -30,7 +30,7 @@ def choose_n_matches(n_labels: int, n_matches: int | None = None) -> int:
 
 
 class BalancedBatchSampler(EnvironmentBatchSampler):
-    """B anchors from every environment, each with matches of `n_matches` other labels.
+    """Algorithm 1: B anchors from every environment, each with matches of `n_matches` labels.
 
     A batch has the environments one after the other, shuffled inside. An epoch makes every
     example of the largest environment an anchor once; smaller environments start over,
