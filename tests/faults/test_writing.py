@@ -1,6 +1,8 @@
 """A full disk, a read-only place and a second process: a sentence, and nothing lost."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.skipif(not FORKS, reason="limits are set in a forked pr
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     rng = np.random.default_rng(0)
-    labels, sites = rng.integers(2, size=400), rng.integers(2, size=400)
+    labels, sites = rng.integers(2, size=400), rng.integers(3, size=400)
     frame = pd.DataFrame(rng.normal(size=(400, 30)) + labels[:, None]).add_prefix("x")
     path = tmp_path_factory.mktemp("tables") / "t.csv"
     frame.assign(label=labels, environment=sites).to_csv(path, index=False)
@@ -35,6 +37,11 @@ def commands(table, tmp_path):
     (tmp_path / "backbone.py").write_text(
         "import torch\ntorch.manual_seed(0)\nnet = torch.nn.Linear(30, 8)\n"
     )
+    (tmp_path / "sweep.yaml").write_text(
+        f"datasets: {tmp_path / 'in'}\nalgorithms: [ERM, CORAL]\nsamplings: [random, balanced]\n"
+        "test_environments: [0]\nseeds: 1\n"
+        "settings: {steps: 4, checkpoint_every: 2, balancer: {max_steps: 5, hidden: 8}}\n"
+    )
     quick = ["--set", "hidden=8", "--steps", "5", "--no-report", "--quiet"]
     train = ["--dataset", tmp_path / "in", "--algorithm", "ERM", "--test-environment", "none"]
     return {
@@ -43,6 +50,10 @@ def commands(table, tmp_path):
         "features": [
             *("data", "features", tmp_path / "in", "--output", tmp_path / "out", "--quiet"),
             *("--backbone", f"{tmp_path}/backbone.py:net"),
+        ],
+        "sweep": [
+            *("sweep", tmp_path / "sweep.yaml", "--output", tmp_path / "out"),
+            *("--workers", "2", "--quiet"),
         ],
         "train": [
             *("train", *train, "--output", tmp_path / "out", "--sampling", "random"),
@@ -193,33 +204,48 @@ def test_a_place_in_use_is_refused_with_its_owner(table, tmp_path):
     assert code == 0, said
 
 
-@pytest.mark.parametrize("name", ["balance", "pack", "features"])
+N_KILLS = int(os.environ.get("EQUIPOISE_KILLS", "4"))
+
+
+@pytest.mark.parametrize("name", ["balance", "pack", "features", "sweep"])
 def test_killed_anywhere_the_same_command_ends_with_the_same_bytes(
     name, commands, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
     undisturbed = [tmp_path / "other" if a == tmp_path / "out" else a for a in commands[name]]
     started = time.monotonic()
-    assert invoke(undisturbed)[0] == 0
+    code, said = invoke(undisturbed)
+    assert code == 0, said
     needed = time.monotonic() - started
     rng = np.random.default_rng(0)
-    for share in rng.uniform(0, 1, size=N_KILLS):
-        monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / f"cache{share}"))
+    for number, share in enumerate(rng.uniform(0, 1, size=N_KILLS)):
+        monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / f"cache{number}"))
         child = os.fork()
         if child == 0:
+            code = 99
             try:
-                invoke(commands[name])
+                os.setsid()
+                code, _ = invoke(commands[name])
             finally:
-                os._exit(0)
+                os._exit(code)
         time.sleep(share * needed)
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+        # Every other time with its workers; else they must notice that their parent is gone.
+        if kill(child, with_group=number % 2 == 0) == 0:  # it was done: begin once more
+            assert list_files(tmp_path / "out") == list_files(tmp_path / "other")
+            shutil.rmtree(tmp_path / "out")
     code, said = invoke(commands[name])
     assert code == 0, said
     assert list_files(tmp_path / "out") == list_files(tmp_path / "other")
 
 
-N_KILLS = int(os.environ.get("EQUIPOISE_KILLS", "5"))
+def kill(child, *, with_group):
+    """End a child, or find it ended; gives how it ended."""
+    try:
+        (os.killpg if with_group else os.kill)(child, signal.SIGKILL)
+    except ProcessLookupError:  # it had no time to become a group of its own
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return status
 
 
 def test_names_are_data_and_not_markup(tmp_path, monkeypatch):

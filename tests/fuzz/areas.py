@@ -197,7 +197,7 @@ def draw_commands() -> list[Draw]:
         command = list(COMMANDS)[rng.integers(len(COMMANDS))]
         arguments = [part.format(**places) for part in command.split()]
         told = []
-        for _ in range(2):
+        while len(told) < 2:
             option = COMMANDS[command][rng.integers(len(COMMANDS[command]))]
             value = VALUES[rng.integers(len(VALUES))]
             if _is_harmless(command, option, value):
