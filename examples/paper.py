@@ -125,10 +125,10 @@ def train(x, y, draw, steps, seed=0):
 
 
 def main(vae_steps=1000, steps=400):
-    from equipoise.data import ColoredMNIST  # only the digits are taken from the package
+    from equipoise.data import get_dataset  # only the digits are taken from the package
 
     torch.set_flush_denormal(True)
-    data, generator = ColoredMNIST(), np.random.default_rng(0)
+    data, generator = get_dataset("ColoredMNIST"), np.random.default_rng(0)
     x, y, e = data.fetch(np.arange(len(data))), data.labels, data.environments
     seen, unseen = e < 2, torch.from_numpy(e == 2)  # train where colour predicts the label
     x_train, y_train, e_train = x[seen], torch.from_numpy(y[seen]), torch.from_numpy(e[seen])

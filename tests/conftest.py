@@ -39,4 +39,6 @@ def fake_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, size=(700, 28, 28), dtype=np.uint8)
     digits = (np.arange(700) % 10).astype(np.uint8)
-    monkeypatch.setattr("equipoise.data.digits.fetch_mnist", lambda data_dir=None: (pixels, digits))
+    monkeypatch.setattr(
+        "equipoise.data.published.fetch_mnist", lambda data_dir=None: (pixels, digits)
+    )

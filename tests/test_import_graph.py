@@ -10,7 +10,7 @@ import equipoise
 ROOT = Path(equipoise.__file__).parent
 # In the order data walks through them; what stands side by side shares a number.
 ORDER = {
-    "checks": 0, "denormals": 0, "files": 0, "progress": 0, "paper": 0,
+    "checks": 0, "files": 0, "progress": 0, "paper": 0,
     "data": 1,
     "latent": 2,
     "balance": 2,

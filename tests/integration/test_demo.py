@@ -19,7 +19,9 @@ def simple_digits(monkeypatch):
         row, column = divmod(digit, 5)
         shapes[digit, 4 + 10 * row : 12 + 10 * row, 2 + 5 * column : 6 + 5 * column] = 220
     pixels = shapes[digits] + rng.integers(0, 30, size=(3000, 28, 28), dtype=np.uint8)
-    monkeypatch.setattr("equipoise.data.digits.fetch_mnist", lambda data_dir=None: (pixels, digits))
+    monkeypatch.setattr(
+        "equipoise.data.published.fetch_mnist", lambda data_dir=None: (pixels, digits)
+    )
 
 
 def run(*arguments):

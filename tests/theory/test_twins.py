@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from equipoise.theory.recovery import (
+from equipoise.theory.scm import (
+    SyntheticSCM,
     affine_r2,
     average_within,
     mean_correlation,
     score_distance,
 )
-from equipoise.theory.scm import SyntheticSCM
 from equipoise.theory.twins import ObservationalTwin
 
 

@@ -5,7 +5,6 @@ Importing the room defines every algorithm; `get_algorithm` finds them by name.
 
 from equipoise.algorithms import (  # noqa: F401
     contexts,
-    dann,
     feature_matching,
     gradients,
     last_layer,
@@ -15,9 +14,15 @@ from equipoise.algorithms import (  # noqa: F401
 from equipoise.algorithms.augmentation import Augmentation, get_augmentation
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, HeldOut
 from equipoise.algorithms.devices import DistributedRanks, Ranks, choose_device, join_ranks
-from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform, uniform
 from equipoise.algorithms.networks import is_large_image, make_featurizer
-from equipoise.algorithms.registry import get_algorithm, list_algorithms
+from equipoise.algorithms.registry import (
+    Hyperparameter,
+    choice,
+    get_algorithm,
+    list_algorithms,
+    log_uniform,
+    uniform,
+)
 from equipoise.algorithms.risks import ERM
 from equipoise.algorithms.training_state import TrainingState, WeightAverage
 

@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.devices import Ranks
-from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform
 from equipoise.algorithms.networks import (
     count_features,
     has_live_batch_norm,
     is_large_image,
     make_featurizer,
 )
-from equipoise.algorithms.registry import register
+from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, register
 from equipoise.algorithms.training_state import (
     TrainingState,
     load_optimizer,

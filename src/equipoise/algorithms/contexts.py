@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
-from equipoise.algorithms.hyperparameters import Hyperparameter, choice
+from equipoise.algorithms.registry import Hyperparameter, choice
 from equipoise.algorithms.risks import ERM
 
 

@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy, one_hot
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
-from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform, uniform
+from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, uniform
 
 
 class GradientMasking(Algorithm, abstract=True):

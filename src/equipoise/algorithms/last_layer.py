@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Featurizer, HeldOut
-from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform, uniform
+from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, uniform
 from equipoise.algorithms.risks import ERM
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
-from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform, uniform
+from equipoise.algorithms.registry import Hyperparameter, log_uniform, uniform
 
 EPSILON = 1e-5
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
-from equipoise.algorithms.hyperparameters import Hyperparameter, log_uniform
+from equipoise.algorithms.registry import Hyperparameter, log_uniform
 
 
 class ERM(Algorithm):

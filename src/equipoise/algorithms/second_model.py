@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
-from equipoise.algorithms.hyperparameters import Hyperparameter, choice, log_uniform, uniform
+from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, uniform
 from equipoise.algorithms.risks import scale_slopes, weigh_worst
 
 

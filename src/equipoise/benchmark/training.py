@@ -30,7 +30,7 @@ from equipoise.benchmark.evaluation import Evaluator
 from equipoise.benchmark.selection import SELECTIONS, Record
 from equipoise.benchmark.settings import ANNEAL, RunSettings
 from equipoise.data import EnvironmentDataset
-from equipoise.denormals import flush_denormals
+from equipoise.latent import flush_denormals
 from equipoise.progress import track
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise import __version__
-from equipoise.cli import balance, data, listing, report, reproduce, sweep, train
+from equipoise.cli import balance, data, report, reproduce, sweep, train
 
 app = typer.Typer(
     name="equipoise",
@@ -43,7 +43,7 @@ def _add(command: Callable[..., Any], example: str, *, name: str | None = None) 
     app.command(name, epilog=f"Example: {example}")(command)
 
 
-_add(listing.demo, "equipoise demo --dataset ColoredMNIST --output demo-two-colours")
+_add(reproduce.demo, "equipoise demo --dataset ColoredMNIST --output demo-two-colours")
 _add(
     balance.balance,
     "equipoise balance patients.csv --label ill --environment hospital --output out",
@@ -57,7 +57,7 @@ _add(train.predict, "equipoise predict runs/x --input digits.npy --output labels
 _add(train.export, "equipoise export runs/x --format onnx --output model.onnx")
 _add(report.report, "equipoise report runs/x --output report.html")
 _add(report.plot, "equipoise plot love runs/x --output love.pdf")
-_add(listing.list_names, "equipoise list algorithms --json", name="list")
+_add(reproduce.list_names, "equipoise list algorithms --json", name="list")
 _add(sweep.sweep, "equipoise sweep sweep.yaml --output runs --workers 2")
 _add(
     sweep.import_sweep,

@@ -1,4 +1,4 @@
-"""`equipoise reproduce` and `equipoise theory`: the paper's exhibits and theorems, run."""
+"""`equipoise demo`, `list`, `reproduce` and `theory`: what needs no data of one's own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from equipoise.cli.options import (
     Choices,
@@ -17,11 +19,92 @@ from equipoise.cli.options import (
     Device,
     Json,
     Quiet,
+    Seed,
     plain_errors,
     print_json,
     print_tables,
     say,
 )
+
+METRIC_MEANINGS = {
+    "kl": "Kullback-Leibler divergence of the anchor's score from the candidate's",
+    "l1": "sum of absolute differences of probabilities",
+    "l2": "Euclidean distance of probabilities",
+    "linf": "largest absolute difference of probabilities",
+}
+
+
+Kind = StrEnum("Kind", ["datasets", "algorithms", "metrics", "selections"])
+
+
+@plain_errors
+def list_names(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    as_json: Json = False,
+) -> None:
+    """List what can be named in other commands, with a line on each."""
+    names = _names_of(kind)
+    if as_json:
+        print_json(names)
+        return
+    table = Table("name", "what it is", title=kind.value)
+    for name, meaning in names.items():
+        table.add_row(escape(name), escape(meaning))
+    Console().print(table)
+
+
+def _names_of(kind: Kind) -> dict[str, str]:
+    # Imported here: `equipoise --help` must not wait for torch.
+    if kind is Kind.datasets:
+        from equipoise.data import list_datasets
+
+        return list_datasets()
+    if kind is Kind.algorithms:
+        from equipoise.algorithms import get_algorithm, list_algorithms
+
+        return {name: _first_line(get_algorithm(name)) for name in list_algorithms()}
+    if kind is Kind.metrics:
+        return METRIC_MEANINGS
+    from equipoise.benchmark import RULES
+
+    return {name: _first_line(rule) for name, rule in RULES.items()}
+
+
+def _first_line(thing: object) -> str:
+    return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+@plain_errors
+def demo(
+    dataset: Annotated[str, typer.Option(help="Dataset to run on.")] = "ColoredMNIST10",
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Training steps of each run; the recipe's if not set.")
+    ] = None,
+    seed: Seed = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the steps.")] = False,
+    output: Annotated[Path, typer.Option(help="Directory for pictures and results.json.")] = Path(
+        "demo"
+    ),
+    data_dir: DataDir = None,
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Watch balancing work: find what varies, match, train with random and balanced batches."""
+    from equipoise.demo import run_demo
+
+    results = run_demo(
+        output,
+        dataset=dataset,
+        steps=steps,
+        seed=seed,
+        quick=quick,
+        data_dir=data_dir,
+        device=device,
+        console=Console(stderr=as_json),
+    )
+    if as_json:
+        print_json(results)
+
 
 ExhibitName = StrEnum(
     "ExhibitName",
@@ -100,7 +183,9 @@ THEOREMS = {
     "balance": "Theorems 3.6 and 3.7: which functions balance, and each label's share in batches.",
     "minimax": "Theorem 2.4: has the balanced Bayes classifier the least worst-case risk?",
 }
-Seed = Annotated[int, typer.Option(min=0, help="First seed; every random draw follows from it.")]
+FirstSeed = Annotated[
+    int, typer.Option(min=0, help="First seed; every random draw follows from it.")
+]
 Output = Annotated[Path, typer.Option(help="Directory of records, tables and plot; resumes there.")]
 
 
@@ -112,7 +197,7 @@ def _add_theorem(name: str, meaning: str) -> None:
     )
     @plain_errors
     def run_theorem(
-        seed: Seed = 0,
+        seed: FirstSeed = 0,
         output: Output = Path("theory", name),
         quick: Annotated[
             bool, typer.Option("--quick", help="Small sizes, for a first look.")

@@ -1,6 +1,5 @@
 """Room 1: environments. Examples with labels and environment ids, and the paper's datasets."""
 
-from equipoise.data import digits  # noqa: F401  # its datasets become known by name
 from equipoise.data.check import FolderReport, check_folders
 from equipoise.data.dataset import (
     EnvironmentDataset,

@@ -8,7 +8,7 @@ from equipoise.latent.columns import (
     encode_columns,
     encode_components,
 )
-from equipoise.latent.fitting import FEATURE_NOISE, FitSettings, fit_model
+from equipoise.latent.fitting import FEATURE_NOISE, FitSettings, fit_model, flush_denormals
 from equipoise.latent.identifiability import (
     Identifiability,
     examine_identifiability,
@@ -52,6 +52,7 @@ __all__ = [
     "examine_labels",
     "find_varying",
     "fit_model",
+    "flush_denormals",
     "get_prior",
     "label_free_z",
     "log_scores",

@@ -9,8 +9,15 @@ from equipoise.theory.balanced_batches import BALANCE
 from equipoise.theory.identification import IDENTIFIABILITY
 from equipoise.theory.minimax import MINIMAX
 from equipoise.theory.outcome import Outcome
-from equipoise.theory.recovery import affine_r2, average_within, mean_correlation, score_distance
-from equipoise.theory.scm import SyntheticSample, SyntheticSCM, draw_mixing
+from equipoise.theory.scm import (
+    SyntheticSample,
+    SyntheticSCM,
+    affine_r2,
+    average_within,
+    draw_mixing,
+    mean_correlation,
+    score_distance,
+)
 from equipoise.theory.twins import ObservationalTwin
 
 run_identifiability = IDENTIFIABILITY.run  # Theorem 3.3

@@ -22,7 +22,11 @@ from equipoise.latent import (
     start_from_components,
 )
 from equipoise.theory.outcome import Experiment, Judgement, Record
-from equipoise.theory.recovery import (
+from equipoise.theory.scm import (
+    Floats,
+    Ints,
+    SyntheticSample,
+    SyntheticSCM,
     affine_r2,
     average_within,
     match_distance,
@@ -30,7 +34,6 @@ from equipoise.theory.recovery import (
     score_distance,
     worst_direction_r2,
 )
-from equipoise.theory.scm import Floats, Ints, SyntheticSample, SyntheticSCM
 from equipoise.theory.twins import ObservationalTwin, Swirl
 
 PRIORS = {1: "gaussian-fixed-variance", 2: "gaussian"}
