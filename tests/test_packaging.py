@@ -105,6 +105,8 @@ NEEDED = {
     "equipoise.theory": "report",
     "equipoise.exhibits": "report",
     "equipoise.benchmark": "cli",
+    "equipoise.cli": "cli",
+    "equipoise.lightning": "lightning",
 }
 
 
@@ -116,9 +118,33 @@ def test_a_room_without_its_packages_names_the_extra(room):
     assert NEEDED[room] in PROJECT["optional-dependencies"]
 
 
+OPENED = {
+    "photos": "images",
+    "photos.csv": "images",
+    "patients.parquet": "tables",
+}
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_a_file_that_needs_an_extra_names_it(tmp_path, name):
+    picture = tmp_path / "photos" / "rome" / "cat" / "1.png"
+    picture.parent.mkdir(parents=True)
+    picture.touch()
+    (tmp_path / "photos.csv").write_text(f"file,label,environment\n{picture},cat,rome\n")
+    (tmp_path / "patients.parquet").touch()
+    path = ", path='file'" if name == "photos.csv" else ""
+    opened = f"open_dataset({str(tmp_path / name)!r}{path})"
+    code, said = run(f"{BLOCK}from equipoise.data import open_dataset\n{opened}")
+    assert code == 1
+    assert f"pip install 'equipoise[{OPENED[name]}]'" in said
+
+
 def test_the_command_without_its_packages_ends_in_a_sentence():
     code, said = run(f"{BLOCK}from equipoise.__main__ import main; main()")
-    assert (code, said) == (2, "error: the commands need typer: pip install 'equipoise[cli]'\n")
+    assert code == 2
+    assert said == (
+        "error: this needs typer, which is not installed: pip install 'equipoise[cli]'\n"
+    )
 
 
 def test_require_gives_the_module_or_names_the_extra():

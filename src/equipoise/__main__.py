@@ -7,12 +7,10 @@ def main() -> None:
     """Run the command line, or say which extra it needs."""
     try:
         from equipoise.cli import main as run
-    except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+    except ImportError as error:
+        if "pip install" not in str(error):
             raise
-        print(
-            f"error: the commands need {error.name}: pip install 'equipoise[cli]'", file=sys.stderr
-        )
+        print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     run()
 

@@ -34,16 +34,6 @@ def read_blocks(language):
 
 
 @pytest.mark.usefixtures("_user")
-def test_the_python_of_the_page_runs_in_its_order():
-    names = {}
-    for block in read_blocks("python"):
-        exec(compile(block, str(PAGE), "exec"), names)
-    assert len(names["photos"]) == len(names["saved"]) == 4 * 7 * 4
-    assert names["saved"].input_shape == (16 * 8 * 8,)
-    assert names["patients"].n_environments == 4
-
-
-@pytest.mark.usefixtures("_user")
 def test_the_commands_of_the_page_run():
     (backbone,) = [block for block in read_blocks("python") if block.startswith("# backbone.py")]
     Path("backbone.py").write_text(backbone)

@@ -1,8 +1,6 @@
 """CausalBalancer in scikit-learn's and imbalanced-learn's own tools, on their own terms."""
 
-import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -152,14 +150,3 @@ def test_weights_are_sample_weights():
     balancer = CausalBalancer(**QUICK).fit(X, y, site)
     assert balancer.weights_.mean() == pytest.approx(1.0)
     LogisticRegression().fit(X, y, sample_weight=balancer.weights_)
-
-
-def test_the_guide_runs_as_it_stands():
-    page = (Path(__file__).parents[2] / "docs" / "howto" / "scikit-learn.md").read_text()
-    X, y, site = make_data()
-    X_val, y_val, site_val = make_data(seed=1)
-    names = {"X": X, "y": y, "environments": site}
-    names |= {"X_val": X_val, "y_val": y_val, "environments_val": site_val}
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
-        exec(block, names)
-    assert names["search"].best_score_ > 0.5

@@ -258,7 +258,10 @@ def _read_file(path: Path, key: str | None) -> NDArray[Any]:
         return read_array(path, _choose_key(list_arrays(path), key))
     if path.suffix == ".csv":
         _check_header(path)
-    table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+        table = pd.read_csv(path)
+    else:
+        require("pyarrow", extra="tables")
+        table = pd.read_parquet(path)
     return np.asarray(table.to_numpy(dtype=np.float32))
 
 

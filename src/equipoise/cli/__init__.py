@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from equipoise.checks import require
+
+require("typer", extra="cli")
+require("rich", extra="cli")
+
 import typer
 
 from equipoise import __version__

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from equipoise.checks import check_choice, check_memory, show
+from equipoise.checks import check_choice, check_memory, require, show
 from equipoise.data.examples import Examples, check_classes, check_column, list_quoted
 from equipoise.data.folders import ManifestEnvironments
 from equipoise.data.sources import tell_row
@@ -173,8 +173,11 @@ def read_frame(path: Path) -> pd.DataFrame:
     """The table of a .csv (also with semicolons or tabs between cells) or .parquet file."""
     check_regular(path)
     check_memory(f"the table {path}", 4 * path.stat().st_size)
+    is_csv = path.suffix.lower() == ".csv"
+    if not is_csv:
+        require("pyarrow", extra="tables")
     try:
-        if path.suffix.lower() == ".csv":
+        if is_csv:
             table = pd.read_csv(path, low_memory=False, sep=_find_separator(path))
         else:
             table = pd.read_parquet(path)
