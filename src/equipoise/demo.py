@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from equipoise.benchmark import (
 )
 from equipoise.data import EnvironmentDataset, get_dataset
 from equipoise.diagnosis import mutual_information, same_covariate_rate
-from equipoise.files import write_json
+from equipoise.files import read_json, write_json
 from equipoise.paper import find_accuracy
 from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
 
@@ -133,10 +132,10 @@ def run_demo(
 
 def _recorded_seconds(output: Path, dataset: str) -> float | None:
     try:
-        recorded = json.loads((output / "results.json").read_text())
-    except (OSError, json.JSONDecodeError):
+        found = read_json(output / "results.json", {"dataset": str, "seconds": float})
+    except ValueError:  # missing or damaged: it is written again
         return None
-    return recorded.get("seconds") if recorded.get("dataset") == dataset else None
+    return float(found["seconds"]) if found["dataset"] == dataset else None
 
 
 def _settings(

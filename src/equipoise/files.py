@@ -180,6 +180,20 @@ def is_intact(content: Any) -> bool:
     return isinstance(content, dict) and stamp(content)[DIGEST] == content.get(DIGEST)
 
 
+def write_line(record: Mapping[str, Any]) -> str:
+    """A record as a line of JSON with a digest of its own, for files that grow."""
+    return json.dumps(stamp(record)) + "\n"
+
+
+def read_line(line: bytes) -> dict[str, Any]:
+    """The record in a line of `write_line`; a ValueError says what is wrong with it."""
+    content = json.loads(line)
+    if not is_intact(content) or json.dumps(content).encode() != line:
+        raise ValueError("its content does not fit its digest")
+    del content[DIGEST]
+    return dict(content)
+
+
 def _digest_state(tensors: Mapping[str, torch.Tensor], facts: Any) -> str:
     """BLAKE2 of names, shapes, facts and the sums of pages, so that it is as fast as memory."""
     digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)

@@ -1,5 +1,7 @@
 """A flipped bit in a file of ours is refused: nothing is computed from damaged numbers."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -8,9 +10,13 @@ from equipoise import CausalBalancer
 from equipoise.balance_job import balance_dataset
 from equipoise.benchmark import RunSettings, execute_run
 from equipoise.benchmark.directory import RunDirectory
+from equipoise.benchmark.selection import RECORDS_VERSION
+from equipoise.benchmark.sweep import read_manifest
 from equipoise.data import Examples, open_dataset, save_dataset
 from equipoise.data.cache import RowStore
-from equipoise.files import DamagedFile, UnusableState, load_state, save_state
+from equipoise.data.images import _Known
+from equipoise.files import DamagedFile, UnusableState, load_state, save_state, write_json
+from equipoise.theory.outcome import run_cases
 
 FLIPS = 100
 
@@ -133,12 +139,76 @@ def test_every_flip_in_a_checkpoint_is_refused(run):
             load_state(path)
 
 
-def test_every_flip_in_the_settings_of_a_balance_is_refused(data, tmp_path):
+@pytest.mark.parametrize("file", ["settings.json", "balancer.safetensors"])
+def test_every_flip_in_a_balance_is_refused(data, tmp_path, file):
     def balance():
         balance_dataset(data, tmp_path / "out", report=False, hidden=(8,), max_steps=5)
 
     balance()
-    for _ in flip_bits(tmp_path / "out" / "settings.json", 20):
-        with pytest.raises(ValueError, match=r"settings\.json is damaged .* another output"):
+    hint = {"settings.json": "another output", "balancer.safetensors": "delete it"}[file]
+    for _ in flip_bits(tmp_path / "out" / file):
+        with pytest.raises(ValueError, match=rf"{file} is .*{hint}"):
             balance()
     balance()
+
+
+def test_every_flip_in_an_unfinished_fit_is_refused(data, tmp_path):
+    path = tmp_path / "fit.safetensors"
+    balancer = CausalBalancer(balance_on="all", hidden=(8,), max_steps=5)
+    balancer.fit(data, checkpoint=path)
+    for _ in flip_bits(path):
+        with pytest.raises(UnusableState):
+            balancer.fit(data, checkpoint=path)
+
+
+def test_every_flip_in_a_manifest_of_a_sweep_is_refused(run):
+    path = run.parent / "sweep-tiny.json"
+    write_json(path, {"version": RECORDS_VERSION, "sweep": "tiny", "runs": {"run": "süd"}})
+    for _ in flip_bits(path):
+        with pytest.raises(ValueError, match=r"sweep-tiny\.json is damaged|version"):
+            read_manifest(path)
+    assert read_manifest(path) == [run]
+
+
+def test_every_flip_in_measured_times_is_refused(run):
+    for _ in flip_bits(run / "times.json"):
+        with pytest.raises(DamagedFile):
+            RunDirectory(run).load_times()
+    assert RunDirectory(run).load_times()
+
+
+@dataclass(frozen=True)
+class Half:
+    n: int
+
+
+def test_every_flip_in_the_records_of_a_theorem_is_refused(tmp_path):
+    path = tmp_path / "records.jsonl"
+
+    def measure():
+        return run_cases(
+            [Half(n) for n in range(5)],
+            lambda case: {"half": case.n / 2, "none": float("nan")},
+            path,
+            description="halves",
+            verbose=False,
+        )
+
+    whole = measure()
+    for _ in flip_bits(path):
+        with pytest.raises(DamagedFile, match="delete it to start over"):
+            measure()
+    assert [each["half"] for each in measure()] == [each["half"] for each in whole]
+
+
+def test_a_flip_in_the_known_digests_of_images_costs_a_second_look(tmp_path):
+    names = [f"{i}.png" for i in range(20)]
+    states = [(i, 1000 + i) for i in range(20)]
+    digests = [bytes([i]) * 32 for i in range(20)]
+    _Known(tmp_path, tmp_path).remember(names, states, digests, before=10**6)
+    path = next((tmp_path / "digests").iterdir())
+    for _ in flip_bits(path):
+        known = _Known(tmp_path, tmp_path)
+        for name, state, digest in zip(names, states, digests, strict=True):
+            assert known.find(name, state) in (digest, None)
+    assert len(_Known(tmp_path, tmp_path).entries) == 20

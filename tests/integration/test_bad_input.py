@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from equipoise import BalancedBatchSampler, CausalBalancer, match_scores
+from equipoise.balance import fit_propensity
 from equipoise.data import fetch
+from tests.fuzz.forked import Case, run_cases
 
 
 def _x(n: int = 40) -> np.ndarray:
@@ -89,6 +91,22 @@ def test_one_environment_is_balanced_in_labels_only_and_this_is_said():
         balancer = CausalBalancer().fit(_x(), Y, np.zeros(40))
     assert balancer.n_varying_ == 0
     assert np.unique(balancer.log_scores_).tolist() == [np.log(0.5)]
+
+
+def test_half_a_million_labels_are_refused_at_once_and_in_little_memory():
+    x, sites = np.zeros((500_000, 2), dtype=np.float32), np.arange(500_000) % 2
+
+    def refuse(labels):
+        with pytest.raises(ValueError, match="classes that repeat, 10,000 at most"):
+            CausalBalancer().fit(x, labels, sites)
+        with pytest.raises(ValueError, match=r"would take about .* GB of memory"):
+            fit_propensity(x, labels, sites)
+
+    cases = [
+        Case("each its own", lambda: refuse(np.arange(500_000))),
+        Case("two of each", lambda: refuse(np.arange(500_000) // 2)),
+    ]
+    assert not run_cases(cases, seconds=30, memory=2**29)
 
 
 UNIFORM = np.log(np.full((4, 2), 0.5))

@@ -1,7 +1,6 @@
 """Experiments keep every case, go on where they stopped, and end on a screen of any width."""
 
 import io
-import json
 from dataclasses import dataclass
 
 import pandas as pd
@@ -80,8 +79,9 @@ def test_other_settings_are_other_cases(tmp_path):
     assert len(path.read_text().splitlines()) == 4
 
 
-def test_a_damaged_file_is_named(tmp_path):
+@pytest.mark.parametrize("damage", ['{"square": 1}\n', "{", "[" * 5000, "\n", "3", "ü\x00"])
+def test_a_damaged_file_is_named(tmp_path, damage):
     path = tmp_path / "records.jsonl"
-    path.write_text(json.dumps({"square": 1}) + "\n{")
+    path.write_text(damage)
     with pytest.raises(ValueError, match=r"records\.jsonl is not a readable file of records"):
         run(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,14 +31,14 @@ from equipoise.files import (
     check_fields,
     check_regular,
     hold_lock,
-    is_intact,
     load_state,
     read_json,
+    read_line,
     remove_parts,
     save_state,
-    stamp,
     tell_write_errors,
     write_json,
+    write_line,
     write_whole,
 )
 
@@ -280,10 +279,7 @@ class RunDirectory:
 
     def _read_record(self, number: int, line: bytes) -> Record:
         try:
-            values = json.loads(line)
-            if not is_intact(values) or json.dumps(values).encode() != line:
-                raise ValueError("its content does not fit its digest")
-            del values["digest"]
+            values = read_line(line)
             check_fields(values, RECORD)
             return Record.from_json(values)
         except OtherVersion as error:
@@ -310,7 +306,7 @@ class RunDirectory:
     def restore_records(self, records: Sequence[Record]) -> None:
         """Make `records.jsonl` say what the state says from which the run goes on."""
         with write_whole(self.records) as temporary:
-            temporary.write_text("".join(_line(record) for record in records))
+            temporary.write_text("".join(write_line(record.to_json()) for record in records))
 
     def keep(self, training: Training) -> None:
         """Save the state; after an evaluation also its record and what it is best for.
@@ -327,7 +323,7 @@ class RunDirectory:
         self.checkpoints.save(training.training_state(), training.n_steps)
         if training.at_checkpoint:
             with tell_write_errors(self.records), self.records.open("a") as file:
-                file.write(_line(training.records[-1]))
+                file.write(write_line(training.records[-1].to_json()))
                 file.flush()
                 os.fsync(file.fileno())
 
@@ -351,7 +347,3 @@ class RunDirectory:
 
 def _go_on_waiting() -> None:
     """Nothing to tell while another process trains the same run."""
-
-
-def _line(record: Record) -> str:
-    return json.dumps(stamp(record.to_json())) + "\n"

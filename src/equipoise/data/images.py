@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -221,11 +222,12 @@ class _Known:
         self.entries: dict[str, tuple[State, bytes]] = {}
         require("pyarrow", extra="images")
         try:
-            table = pd.read_parquet(self.file)
-            for path, size, changed, digest in table.itertuples(index=False):
-                self.entries[path] = ((size, changed), digest)
-        except (OSError, ValueError):
-            self.entries = {}  # nothing there, or damaged: all is read again
+            for *entry, total in pd.read_parquet(self.file).itertuples(index=False):
+                if _sum(entry) == total:  # else it is damaged, and that file is read again
+                    path, size, changed, digest = entry
+                    self.entries[path] = ((size, changed), digest)
+        except Exception:  # nothing there, or damaged in one of the ways that Parquet has
+            self.entries = {}
 
     def find(self, path: str, state: State | None) -> bytes | None:
         seen = self.entries.get(path)
@@ -244,8 +246,13 @@ class _Known:
                 self.entries[path] = (state, digest)
         rows = [(path, *state, digest) for path, (state, digest) in self.entries.items()]
         table = pd.DataFrame(rows, columns=["path", "size", "changed", "digest"])
+        table["sum"] = [_sum(row) for row in rows]
         with write_whole(self.file) as temporary:
             table.to_parquet(temporary, index=False)
+
+
+def _sum(entry: Sequence[object]) -> int:
+    return zlib.crc32(repr(tuple(entry)).encode("utf-8", "surrogateescape"))
 
 
 def _look(path: Path) -> State | None:

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from equipoise.files import write_json, write_whole
+from equipoise.files import DamagedFile, read_line, write_json, write_line, write_whole
 from equipoise.progress import track
 from equipoise.report import save_figure
 
@@ -110,10 +110,10 @@ def read_records(path: str | Path) -> dict[str, Record]:
     if not path.is_file():
         return {}
     try:
-        records = [json.loads(line) for line in path.read_text().splitlines() if line]
+        records = [read_line(line) for line in path.read_bytes().splitlines()]
         return {_key(record["case"]): record for record in records}
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(
+    except (ValueError, KeyError, RecursionError) as error:
+        raise DamagedFile(
             f"{path} is not a readable file of records ({error}): delete it to start over"
         ) from error
 
@@ -135,7 +135,7 @@ def _key(case: dict[str, Any]) -> str:
 
 def _write(path: Path, records: list[Record]) -> None:
     with write_whole(path) as temporary:
-        temporary.write_text("".join(json.dumps(record) + "\n" for record in records))
+        temporary.write_text("".join(map(write_line, records)))
 
 
 @dataclass(frozen=True)
