@@ -120,9 +120,19 @@ def test_five_lines_give_a_balanced_loader(data):
     assert torch.bincount(yb).tolist() == [16, 16, 16]
 
 
+def test_the_default_leaves_out_what_some_label_hardly_has_and_the_paper_leaves_out_nothing(data):
+    default = CausalBalancer().fit(data)
+    asked = CausalBalancer(common_support="auto").fit(data)
+    np.testing.assert_array_equal(default.weights_, asked.weights_)
+    everything = CausalBalancer(common_support=False).fit(data)
+    assert (default.weights_ == 0).sum() > (everything.weights_ == 0).sum() == 0
+    paper = CausalBalancer(balance_on="all", max_steps=20).fit(data)
+    assert (paper.weights_ > 0).all()
+
+
 def test_fit_resample_takes_every_example_as_anchor_and_adds_its_matches(data):
     x = pd.DataFrame(data.source.x.numpy())
-    balancer = CausalBalancer(n_matches=1)
+    balancer = CausalBalancer(n_matches=1, common_support=False)
     x_new, y_new = balancer.fit_resample(x, data.labels, data.environments)
     taken = balancer.sample_indices_
     assert len(x_new) == len(y_new) == len(taken) == 4000

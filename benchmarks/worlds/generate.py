@@ -20,7 +20,7 @@ from benchmarks.worlds.content import (
     make_show,
 )
 
-# The situations of a test sample, each as the power of p(y|z,e) that the labels follow there.
+# The situations of a test sample, each as the power of p(y|z,e) / p(y|e) that labels follow there.
 SITUATIONS = {"as they are": 1.0, "even": 0.0, "reversed": -1.0}
 NEW_SITE = "new site"
 TEST_ROWS = 3000
@@ -179,7 +179,9 @@ def _make_population(spec: WorldSpec, rng: Rng) -> Callable[[Ints, float, Rng], 
         propensity[frequencies[environments] == 0] = 0.0
         propensity /= propensity.sum(axis=1, keepdims=True)
         if power != 1.0:  # other labels for the same covariate
-            tilted = np.where(propensity > 0, np.maximum(propensity, 1e-300) ** power, 0.0)
+            own = frequencies[environments]
+            change = np.maximum(propensity, 1e-300) / np.maximum(own, 1e-300)
+            tilted = np.where(propensity > 0, own * change**power, 0.0)
             y = _draw_rows(tilted / tilted.sum(axis=1, keepdims=True), rng)
         clean = np.where(rng.random(n) < spec.flip, _another(y, m, rng), y)
         if images:

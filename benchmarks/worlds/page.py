@@ -31,8 +31,8 @@ whose correlation with the label differs between environments. In the others not
 the correlation is equal everywhere, or the label's own content varies between sites.
 
 Every world has test samples from the same population. *As they are*: a new draw of the training
-environments. *Even*: the covariate is independent of the label. *Reversed*: p(y | z, e) is
-replaced by its reciprocal, normalised. Out of domain means reversed, or a new site where
+environments. *Even*: the covariate is independent of the label. *Reversed*: p(y | z, e) / p(y | e)
+is replaced by its reciprocal. Out of domain means reversed, or a new site where
 nothing reverses. Accuracies are means over logistic regression, boosted trees and a perceptron.
 
 | column | meaning |

@@ -50,9 +50,10 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         The largest distance of a match; "0.2sd" means deviations of the logit.
     reuse_max : int or None
         The most anchors' lists an example may stand in.
-    common_support : bool or float
+    common_support : bool, float or "auto", optional
         True drops examples outside the labels' common score range; a number, such as 0.1, drops
-        those to which some label gives less probability.
+        those to which some label gives less probability; "auto" computes the best such limit.
+        Default: "auto" with `balance_on="varying"`, else False.
     exact : sequence of str
         Given covariates in which an example and its matches must agree.
     target : label, optional
@@ -125,7 +126,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         tolerance: float | None = 0.01,
         caliper: float | str | None = None,
         reuse_max: int | None = None,
-        common_support: bool | float = False,
+        common_support: bool | float | str | None = None,
         exact: Sequence[str] = (),
         target: Any = None,
         prior: str = "gaussian-fixed-variance",

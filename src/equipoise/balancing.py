@@ -34,6 +34,13 @@ METHODS = ("match", "overlap", "entropy")
 TIE_BREAK = 1e-3
 
 
+def choose_support(balancer: CausalBalancer) -> bool | float | str:
+    """The rule for examples that some label hardly has; the paper has none."""
+    if balancer.common_support is None:
+        return "auto" if balancer.balance_on == "varying" else False
+    return balancer.common_support
+
+
 def match_examples(
     balancer: CausalBalancer,
     scores: Floats,
@@ -53,7 +60,7 @@ def match_examples(
         n_nearest=balancer.n_nearest,
         caliper=balancer.caliper,
         reuse_max=balancer.reuse_max,
-        common_support=balancer.common_support,
+        common_support=choose_support(balancer),
         exact=_code_exact(covariates, balancer.exact),
         tolerance=balancer.tolerance,
         n_jobs=balancer.n_jobs,
@@ -150,6 +157,6 @@ def _code_exact(covariates: pd.DataFrame | None, exact: Sequence[str]) -> Ints |
 
 def _tell_unmatched(balancer: CausalBalancer) -> str:
     return (
-        f"caliper={balancer.caliper!r} and common_support={balancer.common_support!r} leave no "
+        f"caliper={balancer.caliper!r} and common_support={choose_support(balancer)!r} leave no "
         "example with a match: allow more, or give environments with several labels"
     )

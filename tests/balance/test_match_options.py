@@ -48,6 +48,26 @@ def test_a_caliper_in_other_words_is_refused(caliper):
         match_scores(np.log(np.full((2, 2), 0.5)), [0, 1], caliper=caliper)
 
 
+def test_the_computed_limit_drops_tails_and_nothing_where_all_are_alike():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=4000)
+    z = rng.normal(size=4000) + 2 * labels - 1
+    logits = np.stack([np.zeros(4000), 2 * z], axis=1)
+    scores = logits - np.logaddexp(0, 2 * z)[:, None]
+    kept = common_support(scores, labels, least="auto")
+    sums = np.exp(-scores).sum(axis=1)
+    assert 0.5 < kept.mean() < 0.99
+    assert sums[kept].max() <= 2 * sums[kept].mean()  # the largest limit that has this
+    further = np.sort(sums[~kept])[0]
+    assert further > 2 * sums[sums <= further].mean()
+    two = np.log(np.where(np.arange(2) == labels[:, None], 0.9, 0.1))
+    assert common_support(two, labels, least="auto").all()
+    matches = match_scores(scores, labels, common_support="auto")
+    assert not matches.matched[~kept].any()
+    with pytest.raises(ValueError, match="'auto' or a least probability"):
+        match_scores(scores, labels, common_support=0.7)
+
+
 def test_examples_outside_common_support_neither_match_nor_are_matched():
     scores, labels, environments = make_problem("flat", 400, 3)
     inside = common_support(scores, labels, environments)

@@ -102,6 +102,34 @@ def test_reversing_inverts_the_odds_of_the_labels_an_environment_has():
     np.testing.assert_allclose(mass["reversed"] * own, [1 / 9, 2 / 9, 6 / 9, 0.25, 0.75], rtol=1e-6)
 
 
+def test_situations_keep_the_frequencies_of_the_labels():
+    """A covariate that tells nothing changes nothing, however rare a label is."""
+    rng = np.random.default_rng(0)
+    places = rng.integers(2, size=4000)
+    labels = (rng.random(4000) < np.array([0.05, 0.3])[places]).astype(int)
+    share = np.array([labels[places == e].mean() for e in (0, 1)])[places]
+    alone = np.log(np.stack([1 - share, share], axis=1))
+    for mass in weigh_situations(alone, labels, places).values():
+        np.testing.assert_allclose(mass, 1.0)
+    covariate = np.where(rng.random(4000) < 0.8, labels, 1 - labels)
+    odds = share / (1 - share) * np.where(covariate == 1, 4.0, 0.25)
+    scores = np.log(np.stack([1 / (1 + odds), odds / (1 + odds)], axis=1))
+    mass = weigh_situations(scores, labels, places)
+    here = places == 1
+    means = [np.average(covariate[here & (labels == y)]) for y in (0, 1)]
+    assert means[1] - means[0] > 0.5
+    means = [
+        np.average(covariate[own], weights=mass["even"][own])
+        for own in (here & (labels == y) for y in (0, 1))
+    ]
+    assert means[1] == pytest.approx(means[0], abs=0.06)
+    means = [
+        np.average(covariate[own], weights=mass["reversed"][own])
+        for own in (here & (labels == y) for y in (0, 1))
+    ]
+    assert means[1] - means[0] < -0.3
+
+
 def test_a_draw_of_rows_keeps_every_cell():
     rng = np.random.default_rng(0)
     labels, places = rng.integers(3, size=9000), rng.choice(3, size=9000, p=[0.9, 0.09, 0.01])

@@ -59,7 +59,7 @@ BAD_INPUT = {
     "half the range or more as common support": (
         {"common_support": 0.6},
         *(_x(), Y, E),
-        "common_support must be True, False or a least probability",
+        "common_support must be True, False, .auto. or a least probability",
     ),
     "a negative tolerance": ({"tolerance": -1}, _x(), Y, E, "tolerance must be at least 0, got -1"),
     "no use of a match": ({"reuse_max": 0}, _x(), Y, E, "reuse_max must be at least 1"),

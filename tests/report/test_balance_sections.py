@@ -38,8 +38,6 @@ def test_the_verdict_gives_price_and_protection_with_their_errors_and_the_pictur
     assert places == sorted(places)
     assert "level-fair" in drawn
     assert "50\u202f%" in drawn  # of the 200 examples, half weigh nothing
-    use = pd.DataFrame({"effective_size": [30.0, 20.0]})
-    assert "25\u202f%" in draw_verdict(make_diagnostics(use=use))
 
 
 def test_a_negative_price_is_a_gain_and_a_negative_protection_a_loss():
@@ -73,12 +71,12 @@ def test_without_a_test_there_is_no_table_of_it():
 
 
 def test_every_step_of_the_search_has_a_row_and_its_tests_fold_out():
-    steps = ["nothing varies", "nothing varies", "besides 1 dimensions"]
+    steps = ["nothing varies", "nothing varies", "besides 1 dimension"]
     numbers = {"statistic": [300.0, 9.0, 1.0], "p_value": [0.0005, 0.4, NAN]}
     joint = {"joint_p_value": [0.0005, 0.0005, 0.9]}
     table = pd.DataFrame({"hypothesis": steps, "test": ["a<b", "b", "a"], **numbers, **joint})
     shown, folded = make_varying(make_diagnostics(varying=table)).render().split("<details>")
-    assert re.findall(r"<td>([^<]*)</td>", shown) == ["nothing varies", "besides 1 dimensions"]
+    assert re.findall(r"<td>([^<]*)</td>", shown) == ["nothing varies", "besides 1 dimension"]
     assert re.findall(r'<td class="number">([^<]*)<', shown) == ["&lt; 0.001", "0.9"]
     assert folded.count("<tr>") == 4
     assert "<td>nothing varies</td><td>a&lt;b</td>" in folded

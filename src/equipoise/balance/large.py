@@ -128,7 +128,7 @@ class LazyMatches:
         n_nearest: int = 1,
         tolerance: float | None = None,
         caliper: float | None = None,
-        common_support: bool | float = False,
+        common_support: bool | float | str = False,
         exact: Any = None,
         n_jobs: int = 1,
         generator: np.random.Generator | None = None,

@@ -52,7 +52,7 @@ def match_scores(
     tolerance: float | None = None,
     caliper: float | str | None = None,
     reuse_max: int | None = None,
-    common_support: bool | float = False,
+    common_support: bool | float | str = False,
     exact: Any = None,
     n_jobs: int = 1,
     generator: np.random.Generator | None = None,
@@ -166,7 +166,7 @@ def check_matching(
     tolerance: float | None,
     caliper: float | str | None,
     reuse_max: int | None,
-    common_support: bool | float,
+    common_support: bool | float | str | None,
 ) -> None:
     """Refuse settings of `match_scores` that no data could make right."""
     get_metric(metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,7 +183,7 @@ class ScoredExamples:
         labels: Any,
         environments: Any,
         exact: Any,
-        common_support: bool | float,
+        common_support: bool | float | str,
         generator: np.random.Generator | None,
     ) -> ScoredExamples:
         """Check what the user gave; `generator` breaks ties at random."""
@@ -257,14 +258,16 @@ def _unpack_parquet(path: Path) -> NDArray[Any]:
 
 
 def common_support(
-    log_scores: Any, labels: Any, environments: Any = None, *, least: float | None = None
+    log_scores: Any, labels: Any, environments: Any = None, *, least: float | str | None = None
 ) -> NDArray[np.bool_]:
     """Which examples lie where every label of their environment has examples: [N].
 
     The min–max rule: for each label's score the supported range goes from the largest of the
     groups' minima to the smallest of their maxima; an example must be inside all of them. With
     `least`, every label that the environment has must have at least this probability instead:
-    the rule of Crump and others (2009), who advise 0.1 for two labels.
+    the rule of Crump and others (2009), who advise 0.1 for two labels. Their best limit is
+    computed with "auto": Σ 1 / p over the labels may be at most twice its mean over what is kept
+    (for more than two labels Yang and others, 2016).
 
     >>> scores = np.log([[0.9, 0.1], [0.5, 0.5], [0.6, 0.4], [0.3, 0.7]])
     >>> common_support(scores, [0, 0, 1, 1])
@@ -278,17 +281,19 @@ def common_support(
     return find_support(source, codes, where, check_support(least))
 
 
-def check_support(rule: bool | float | None) -> float | None:
-    """None for the min–max rule, or the least probability that every label must have."""
+def check_support(rule: bool | float | str | None) -> float | None:
+    """None for the min–max rule, the least probability of every label, or NaN for "auto"."""
     if rule is None or isinstance(rule, bool | np.bool_):
         return None
+    if isinstance(rule, str) and rule == "auto":
+        return math.nan
     rule = check_number("common_support", rule)
     if rule == 0:
         return None
     if not 0.0 < rule < 0.5:
         raise ValueError(
-            f"common_support must be True, False or a least probability between 0 and 0.5, got "
-            f"{rule!r}: 0.1 is usual for two labels, less for more"
+            "common_support must be True, False, 'auto' or a least probability between 0 and 0.5, "
+            f"got {rule!r}: 0.1 is usual for two labels, less for more"
         )
     return float(rule)
 
@@ -303,6 +308,9 @@ def find_support(
     for environment in np.unique(environments):
         rows = np.flatnonzero(environments == environment)
         parts = [rows[start : start + step] for start in range(0, len(rows), step)]
+        if least is not None and math.isnan(least):
+            inside[rows] = _keep_even(source, np.unique(labels[rows]), parts)
+            continue
         if least is None:
             low, high = _range(source, labels, parts)
         else:
@@ -313,6 +321,15 @@ def find_support(
             log = source.read(part).log
             inside[part] = ((log >= low) & (log <= high)).all(axis=1)
     return inside
+
+
+def _keep_even(source: ScoreSource, present: IntArray, parts: list[IntArray]) -> NDArray[np.bool_]:
+    """Where Σ 1 / p over the labels is at most twice its mean over what is kept."""
+    sums = [np.exp(-source.read(part).log[:, present]).sum(axis=1) for part in parts]
+    uneven = np.concatenate(sums)
+    order = np.sort(uneven)
+    means = np.cumsum(order) / np.arange(1, len(order) + 1)
+    return np.asarray(uneven <= order[np.flatnonzero(order <= 2 * means)[-1]])
 
 
 def _range(

@@ -21,7 +21,12 @@ from equipoise.diagnosis.covariates import (
     read_columns,
     read_known,
 )
-from equipoise.diagnosis.evidence import compare_links, count_rows_needed, find_leaks
+from equipoise.diagnosis.evidence import (
+    compare_links,
+    count_rows_needed,
+    find_leaks,
+    find_markers,
+)
 from equipoise.diagnosis.information import MAX_EXAMPLES, tabulate_information
 from equipoise.diagnosis.matching import (
     draw_anchors,
@@ -261,9 +266,10 @@ def _gather(
         left=left,
         same_link=same_link,
         bargain=bargain,
-        sources=_name_sources(varying, features, columns),
+        sources=_name_sources(varying, features, coordinates, columns),
         given=given,
         leaks=find_leaks(columns, groups),
+        markers=find_markers(columns, groups),
         rows=len(groups),
         rows_needed=count_rows_needed(y, e, n_features),
         n_matches=n_matches,
@@ -272,9 +278,12 @@ def _gather(
 
 
 def _name_sources(
-    varying: VaryingPart | None, features: Features | None, columns: Mapping[str, Any]
+    varying: VaryingPart | None,
+    features: Features | None,
+    coordinates: Floats,
+    columns: Mapping[str, Any],
 ) -> tuple[str, ...]:
-    """Names of the columns that were found, where only columns were."""
+    """Names of the columns that were found, or of three that go with the directions most."""
     if varying is None or features is None or not len(varying):
         return ()
     names = [str(name) for name in columns]
@@ -283,10 +292,19 @@ def _name_sources(
     elif set(varying.named) == {"feature"}:
         places = [features.source[int(np.abs(own).argmax())] for own in varying.linear.T]
     else:
-        return ()
-    if not names or max(places) >= len(names):
+        places = _resemble(features, coordinates)
+    if not names or not places or max(places) >= len(names):
         return ()
     return tuple(dict.fromkeys(names[place] for place in places))
+
+
+def _resemble(features: Features, coordinates: Floats) -> list[int]:
+    """The three sources whose features are most correlated with any coordinate, at least 0.3."""
+    both = [part - part.mean(axis=0) for part in (features.values, coordinates)]
+    x, s = (part / np.maximum(np.linalg.norm(part, axis=0), 1e-12) for part in both)
+    alike = np.abs(x.T @ s).max(axis=1)
+    order = [int(j) for j in np.argsort(-alike, kind="stable") if alike[j] >= 0.3]
+    return list(dict.fromkeys(int(features.source[j]) for j in order))[:3]
 
 
 def _tabulate_matches(

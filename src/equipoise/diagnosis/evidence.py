@@ -188,6 +188,20 @@ def find_leaks(columns: Mapping[str, Any], groups: Groups) -> tuple[str, ...]:
     return tuple(name for name, values in columns.items() if _gives_away(values, groups))
 
 
+def find_markers(columns: Mapping[str, Any], groups: Groups) -> tuple[str, ...]:
+    """Names of columns that tell the environments apart, or nearly.
+
+    >>> groups = Groups(np.tile([0, 1], 40), np.repeat([0, 1], 40), ("a", "b"), ("x", "y"))
+    >>> find_markers({"camera": np.repeat([1.0, 2.0], 40), "age": np.arange(80) % 5}, groups)
+    ('camera',)
+    """
+    if groups.shape[0] < 2:
+        return ()
+    nowhere = np.zeros(len(groups), dtype=np.int64)
+    turned = Groups(groups.environments, nowhere, groups.environment_names, ("all",))
+    return find_leaks(columns, turned)
+
+
 def _gives_away(values: Any, groups: Groups) -> bool:
     column = pd.Series(np.asarray(values))
     if pd.api.types.is_numeric_dtype(column) and column.nunique() > MANY_VALUES:

@@ -2,7 +2,8 @@
 
 Small classifiers are trained plainly and with the balancing weights, and tested on examples
 they have not seen. Reweighting the test by the scores p(y | z, e) shows three situations: the
-link of covariate and label as it is, without any link (even), and with the odds inverted.
+link of covariate and label as it is, without any link (even), and reversed. The labels of an
+environment keep their frequencies in all of them, up to how far z allows it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ BINS = 60
 N_FOLDS = 5
 #: Environments are left out one by one, or in at most so many groups.
 MAX_LEFT_OUT = 4
-#: Scores below this are taken for it, so that no example decides alone.
+#: Scores below this share of a label's own frequency, times the number of labels, are taken for
+#: it, so that no example decides alone.
 FLOOR = 0.01
 
 
@@ -46,7 +48,7 @@ class Bargain:
     ----------
     situations : DataFrame
         Rows "as they are", "even", "reversed"; columns plain, plain_error, balanced,
-        balanced_error.
+        balanced_error, one_label (the best that naming always the same label would do).
     price, price_error : float
         Accuracy lost where the link stays as it is: plain − balanced.
     held_out, held_out_error : float
@@ -108,9 +110,10 @@ def measure_bargain(
     for situation, mass in weigh_situations(log_scores[rows], y, e).items():
         shares = mass / mass.sum()
         cells = [_mean(100 * own, shares) for own in (*right, right[1] - right[0])]
-        table[situation] = [*cells[0], *cells[1]]
+        one_label = 100 * np.bincount(y, weights=shares).max()
+        table[situation] = [*cells[0], *cells[1], one_label]
         differences[situation] = cells[2]
-    columns = ["plain", "plain_error", "balanced", "balanced_error"]
+    columns = ["plain", "plain_error", "balanced", "balanced_error", "one_label"]
     held_out = -differences["as they are"][0], differences["as they are"][1]
     left_out = (np.nan, np.nan)
     if apart is not None:
@@ -129,25 +132,28 @@ def measure_bargain(
 def weigh_situations(log_scores: Floats, labels: Ints, environments: Ints) -> dict[str, Floats]:
     """Weights [N] that turn a sample into each situation.
 
-    Even: 1 / p(y). Reversed: q(y) / p(y) with q ∝ 1 / p over the labels of the environment.
+    With the frequencies f(y) of the labels in an environment and p = p(y | z, e), p / f says how
+    z changes them. Even: labels follow f at every z. Reversed: f / (p / f), normalised.
 
     >>> scores, nowhere = np.log([[0.8, 0.2], [0.8, 0.2]]), np.zeros(2, dtype=int)
     >>> weigh_situations(scores, np.array([0, 1]), nowhere)["reversed"].round(2).tolist()
     [0.25, 4.0]
     """
     n, m = log_scores.shape
-    present = np.zeros((int(environments.max()) + 1, m), dtype=bool)
-    present[environments, labels] = True
-    here = present[environments]
-    p = np.where(here, np.maximum(np.exp(log_scores), FLOOR), 0.0)
+    counts = np.zeros((int(environments.max()) + 1, m))
+    np.add.at(counts, (environments, labels), 1.0)
+    f = (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))[environments]  # [N, m]
+    here = f > 0
+    p = np.where(here, np.maximum(np.exp(log_scores), FLOOR * m * f), 0.0)
     p /= p.sum(axis=1, keepdims=True)
-    own = p[np.arange(n), labels]
-    inverse = np.where(here, 1.0 / np.where(here, p, 1.0), 0.0)
-    even = 1.0 / (here.sum(axis=1) * own)
+    turned = np.where(here, f**2 / np.where(here, p, 1.0), 0.0)
+    turned /= turned.sum(axis=1, keepdims=True)
+    rows = np.arange(n)
+    own = p[rows, labels]
     return {
         "as they are": np.ones(n),
-        "even": even,
-        "reversed": 1.0 / (own**2 * inverse.sum(axis=1)),
+        "even": f[rows, labels] / own,
+        "reversed": turned[rows, labels] / own,
     }
 
 

@@ -92,7 +92,7 @@ def _show_differences(worst: pd.DataFrame) -> str:
     within = worst[worst["environment"] != POOLED]
     for kind, name in _KINDS.items():
         part = within[within["kind"] == kind]
-        if part.empty:
+        if part.empty or not (part[["smd_before", "smd_after"]] > 0.005).any(axis=None):
             continue
         before, after = (part.loc[part[f"smd_{when}"].idxmax()] for when in ("before", "after"))
         lines.append(
@@ -129,7 +129,7 @@ def _show_use(d: BalanceDiagnostics) -> str:
     if use.empty:
         size = effective_sample_size(d.weights)
         return f"Effective sample size: {size:,.0f} ({size / d.n_examples:.1%})"
-    effective, examples = use["effective_size"].sum(), use["examples"].sum()
+    effective, examples = effective_sample_size(d.weights), use["examples"].sum()
     pooled = d.distances[d.distances["environment"] == POOLED].set_index("quantile")
     overlap = d.overlap.loc[d.overlap["overlap_before"].idxmin()]
     lines = [

@@ -73,7 +73,7 @@ class Evidence:
     varying : VaryingPart or None
         What was found by the test; None if something else was balanced.
     sources : tuple of str
-        Names of the columns found, where they are columns with names.
+        Names of the columns found, or of those that directions resemble most.
     given : bool
         The covariates were named by the user.
     information : DataFrame
@@ -85,6 +85,8 @@ class Evidence:
     bargain : Bargain or None
     leaks : tuple of str
         Columns that give the label away.
+    markers : tuple of str
+        Columns that tell the environments apart.
     rows, rows_needed : int
         Examples there are, and how many would do to find a moderate link that varies.
     n_matches, n_labels : int
@@ -99,6 +101,7 @@ class Evidence:
     sources: tuple[str, ...] = ()
     given: bool = False
     leaks: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
     rows: int = 0
     rows_needed: int = 0
     n_matches: int | None = None
@@ -229,9 +232,10 @@ def _list_findings(evidence: Evidence) -> list[str]:
     found = _tell_varying(evidence)
     if not evidence.nothing_found:
         before, after = evidence.predicted("before"), evidence.predicted("after")
+        worse = ": balancing made it worse" if after > max(NOTHING, before) else ""
         found.append(
             f"What is balanced predicts {percent(before)} of the label's entropy; under the "
-            f"balanced weights, {percent(after)}."
+            f"balanced weights, {percent(after)}{worse}."
         )
         found += _tell_left(evidence)
         found += _tell_bargain(evidence.bargain)
@@ -243,6 +247,11 @@ def _list_findings(evidence: Evidence) -> list[str]:
         )
     for name in evidence.leaks:
         found.append(f"Column {name} gives the label away in every environment.")
+    for name in evidence.markers:
+        found.append(
+            f"Column {name} tells the environments apart: a new environment may have values that "
+            "no model has seen."
+        )
     return found
 
 
@@ -253,15 +262,17 @@ def _tell_varying(evidence: Evidence) -> list[str]:
         return [f"Balanced on {what}: whether the link with the label varies was not tested."]
     if math.isnan(varying.p_value):
         return []
-    chance = f"joint test, p {write_p(varying.p_value)}"
+    chance = f"joint test at level 0.01, p {write_p(varying.p_value)}"
     if not len(varying):
         even = "in the given covariates" if evidence.given else "in nothing else"
         return [
             f"No link with the label was found to vary between environments ({chance}). Balanced "
             f"batches are then even in the labels of each environment, and {even}."
         ]
-    names = evidence.sources
-    what = list_names(names) if names else count_found(varying.named)
+    names, what = evidence.sources, count_found(varying.named)
+    if names:
+        spread = "direction" in varying.named
+        what = f"{what} (most like {list_names(names)})" if spread else list_names(names)
     return [
         f"The link of {what} with the label varies between environments ({chance}). That alone "
         "does not show that it is spurious."
@@ -298,6 +309,12 @@ def _tell_bargain(b: Bargain | None) -> list[str]:
         found.append(
             f"{where}, small classifiers are right on {row.plain:.0f}\u00a0% of held-out examples "
             f"after plain training and on {row.balanced:.0f}\u00a0% after balanced training."
+        )
+    row = b.situations.loc["reversed"]
+    if row.balanced - row.balanced_error < row.one_label:
+        found.append(
+            f"Naming one label for all would be right on {row.one_label:.0f}\u00a0% there: "
+            "balanced training is not misled, but has learned little else."
         )
     if not math.isnan(b.left_out):
         found.append(
@@ -342,7 +359,12 @@ def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[st
     elif recommendation == LEAVE:
         advice.append("Train on random batches.")
     elif evidence.nothing_found and evidence.tested:
-        advice.append(f"Collect about {evidence.rows_needed:,} rows, and fit again.")
+        advice.append(
+            f"Collect about {evidence.rows_needed:,} rows and fit again, or name the covariates "
+            "that you suspect (covariates=…)."
+        )
+    elif evidence.bargain is not None:
+        advice.append("Train on random batches until more examples decide.")
     a = evidence.n_matches
     if state in (REDUCED, LEFT) and a is not None and a < evidence.n_labels - 1:
         advice.append(

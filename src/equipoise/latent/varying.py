@@ -174,7 +174,7 @@ class _Search:
                 break
             rest = left
             test = rest.run(self.rng)
-            self.steps.append((f"besides {len(set(self.features.source[chosen]))} sources", test))
+            self.steps.append((_besides(len(set(self.features.source[chosen])), "source"), test))
             if test.p_value > NEXT_LEVEL:
                 break
         whole = _root_excess(first)
@@ -208,7 +208,7 @@ class _Search:
                 return
             tests = left
             test = tests.run(self.rng)
-            self.steps.append((f"besides {len(self.found)} dimensions", test))
+            self.steps.append((_besides(len(self.found), "dimension"), test))
             if test.p_value > NEXT_LEVEL or _root_excess(test) < NEGLIGIBLE * strongest:
                 return
 
@@ -251,6 +251,10 @@ class _Search:
         groups = self.cells.group_residuals(residual, self.rng)
         flipped = self.cells.draw_flips(groups, self.rng, draws)
         return float(np.quantile(((flipped**2).sum(axis=1) / tests.spread).max(axis=1), 0.99))
+
+
+def _besides(number: int, what: str) -> str:
+    return f"besides {number} {what}{'' if number == 1 else 's'}"
 
 
 def _root_excess(test: FlipTest) -> float:

@@ -85,9 +85,7 @@ def _list_figures(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]
             # A negative price is a gain, and is called one.
             note = f"points of accuracy {words[value < 0]} {where}"
             facts.append((name, points, note) if value >= 0 else (name, "none", f"{points} {note}"))
-    use = diagnostics.use
-    size = float(use["effective_size"].sum()) if len(use) else math.nan
-    size = effective_sample_size(diagnostics.weights) if math.isnan(size) else size
+    size = effective_sample_size(diagnostics.weights)
     note = f"of {diagnostics.n_examples:,} examples"
     facts.append(("effective sample size", write_share(size / diagnostics.n_examples), note))
     return facts
