@@ -44,8 +44,9 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         "kl", "l1", "l2" or "linf", the distance of scores.
     n_nearest : int
         Matches kept for every label; a batch draws one of them at random.
-    tolerance : float or None
-        Of these, those farther than this are dropped, unless they are the nearest.
+    tolerance : float, "auto" or None
+        Of these, those farther than this are dropped, unless they are the nearest. "auto": 5 %
+        of the mean distance of a score from its environment's label frequencies, at least 0.01.
     caliper : float, str or None
         The largest distance of a match; "0.2sd" means deviations of the logit.
     reuse_max : int or None
@@ -123,7 +124,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         n_matches: int | None = None,
         metric: str = "kl",
         n_nearest: int = 40,
-        tolerance: float | None = 0.01,
+        tolerance: float | str | None = "auto",
         caliper: float | str | None = None,
         reuse_max: int | None = None,
         common_support: bool | float | str | None = None,

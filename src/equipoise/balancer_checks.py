@@ -40,7 +40,7 @@ def check_parameters(balancer: CausalBalancer) -> ScoreOptions:
     check_matching(
         balancer.metric,
         balancer.n_nearest,
-        balancer.tolerance,
+        None if balancer.tolerance == AUTO else balancer.tolerance,
         balancer.caliper,
         balancer.reuse_max,
         balancer.common_support,

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from equipoise.balance import (
     MatchSource,
     balanced_frequencies,
+    choose_tolerance,
     entropy_weights,
     find_matches,
     overlap_weights,
@@ -52,6 +53,9 @@ def match_examples(
     noise = np.random.default_rng([seed, 0x71E5]).normal(size=scores.shape)
     apart = scores + TIE_BREAK * noise
     apart = apart - np.logaddexp.reduce(apart, axis=1)[:, None]
+    tolerance = balancer.tolerance
+    if isinstance(tolerance, str):  # "auto"
+        tolerance = choose_tolerance(apart, examples.environments, balancer.metric)
     return find_matches(
         apart,
         examples.labels,
@@ -62,7 +66,7 @@ def match_examples(
         reuse_max=balancer.reuse_max,
         common_support=choose_support(balancer),
         exact=_code_exact(covariates, balancer.exact),
-        tolerance=balancer.tolerance,
+        tolerance=tolerance,
         n_jobs=balancer.n_jobs,
     )
 

@@ -4,7 +4,7 @@ from equipoise.balance.encoding import as_table
 from equipoise.balance.groups import POOLED, Groups
 from equipoise.balance.infer import infer_environments
 from equipoise.balance.large import LazyMatches, find_matches
-from equipoise.balance.match import check_matching, match_covariate, match_scores
+from equipoise.balance.match import check_matching, choose_tolerance, match_covariate, match_scores
 from equipoise.balance.matches import (
     Matches,
     MatchSource,
@@ -44,6 +44,7 @@ __all__ = [
     "balanced_frequencies",
     "check_matching",
     "choose_n_matches",
+    "choose_tolerance",
     "common_support",
     "effective_sample_size",
     "entropy_weights",

@@ -14,7 +14,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from equipoise.balance.distances import FloatArray, IntArray, get_metric
+from equipoise.balance.distances import FloatArray, IntArray, get_metric, pair_distances
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.nearest import Nearest
 from equipoise.balance.matches import Matches, MatchReport, check_tolerance
@@ -40,6 +40,10 @@ from equipoise.checks import (
 
 #: The most matches of a label that may be asked for.
 MOST_NEAREST = 10_000
+#: Scores nearer than this share of their mean distance from the environment's are near-ties …
+NEAR_SHARE = 0.05
+#: … and so are those nearer than this.
+NEAR = 0.01
 
 
 def match_scores(
@@ -158,6 +162,25 @@ def match_scores(
     recall = float(np.mean(recalls)) if recalls else None
     report = MatchReport(dict(engines), time.perf_counter() - started, n - len(order), recall)
     return Matches(indices, distances, metric, report=report)
+
+
+def choose_tolerance(log_scores: FloatArray, environments: IntArray, metric: str = "kl") -> float:
+    """How far near-ties are apart: 5 % of the mean distance of a score from its environment's.
+
+    By KL that distance is the mutual information of label and covariate. Where there is much to
+    balance, smaller differences are mostly errors of the score, and obeying them reuses few
+    examples. Never below 0.01.
+
+    >>> choose_tolerance(np.log([[0.5, 0.5], [0.5, 0.5]]), np.array([0, 0]))
+    0.01
+    """
+    counts = np.bincount(environments)
+    sums = [np.bincount(environments, column) for column in np.exp(log_scores).T]
+    with np.errstate(divide="ignore"):
+        means = np.log(np.stack(sums, axis=1) / np.maximum(counts, 1)[:, None])
+    return max(
+        NEAR, NEAR_SHARE * float(pair_distances(metric, log_scores, means[environments]).mean())
+    )
 
 
 def check_matching(
