@@ -6,7 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.balance import Groups, balanced_frequencies, keep_closest, match_scores
+from equipoise import CausalBalancer
+from equipoise.balance import (
+    Groups,
+    balanced_frequencies,
+    choose_tolerance,
+    effective_sample_size,
+    keep_closest,
+    match_scores,
+)
 from equipoise.balance.matches import Matches, write_weights
 
 
@@ -76,3 +84,44 @@ def test_a_weight_in_the_file_is_0_without_a_match_and_at_least_1_with_one(tmp_p
     weights = pd.read_parquet(tmp_path / "w.parquet")["weight"].to_numpy()
     assert weights[3] == 0.0
     assert (weights[:3] >= 1.0).all()
+
+
+def test_near_ties_of_peaked_scores_are_used_alike_and_keep_the_covariate():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(10, size=8_000)
+    colour = np.where(rng.random(8_000) < 0.8, labels, rng.integers(10, size=8_000))
+    joint = np.log(np.full((10, 10), 0.02) + 0.8 * np.eye(10))  # [colour, label]
+    scores = joint[colour] + 0.3 * rng.normal(size=(8_000, 10))  # as an estimate has them
+    scores -= np.logaddexp.reduce(scores, axis=1)[:, None]
+    rare = colour != labels
+
+    def measure(tolerance):
+        found = match_scores(scores, labels, n_nearest=40, tolerance=tolerance)
+        anchors, _, _ = (found.indices >= 0).nonzero()
+        same = colour[found.indices[found.indices >= 0]] == colour[anchors]
+        return effective_sample_size(balanced_frequencies(found)[rare]), same.mean()
+
+    chosen = choose_tolerance(scores, np.zeros(8_000, dtype=np.int64))
+    (fixed, _), (spread, same) = measure(0.01), measure(chosen)
+    assert spread > 1.3 * fixed
+    assert same > 0.99
+
+
+def test_the_tolerance_is_a_share_of_the_information_that_is_balanced():
+    prob = np.array([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2], [0.2, 0.8]])
+    information = np.mean(np.sum(prob * np.log(prob / 0.5), axis=1))
+    chosen = choose_tolerance(np.log(prob), np.array([0, 0, 1, 1]))
+    assert chosen == pytest.approx(0.05 * information)
+    assert choose_tolerance(np.log(prob), np.arange(4)) == 0.01  # an environment each: nothing left
+
+
+def test_the_balancer_takes_the_tolerance_from_its_scores():
+    rng = np.random.default_rng(0)
+    site, label = rng.integers(2, size=600), rng.integers(2, size=600)
+    colour = np.where(rng.random(600) < np.where(site, 0.98, 0.7), label, 1 - label)
+    X = np.stack([colour + 0.1 * rng.normal(size=600), label + rng.normal(size=600)], axis=1)
+    found = CausalBalancer(random_state=0).fit(X, label, site)
+    chosen = choose_tolerance(found.log_scores_, site)
+    assert chosen > 0.01
+    wide = CausalBalancer(tolerance=chosen, random_state=0).fit(X, label, site)
+    assert (found.matches_.indices == wide.matches_.indices).mean() > 0.99
