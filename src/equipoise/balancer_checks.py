@@ -37,10 +37,12 @@ def check_parameters(balancer: CausalBalancer) -> ScoreOptions:
     """All that can be told without data, and how the score is learned, with the seed in use."""
     check_choice("balance_on", balancer.balance_on, BALANCE_ON)
     check_choice("method", balancer.method, METHODS)
+    if balancer.tolerance not in (None, AUTO):
+        check_number("tolerance", balancer.tolerance, least=0.0)
     check_matching(
         balancer.metric,
         balancer.n_nearest,
-        None if balancer.tolerance == AUTO else balancer.tolerance,
+        None,
         balancer.caliper,
         balancer.reuse_max,
         balancer.common_support,

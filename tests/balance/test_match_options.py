@@ -64,6 +64,8 @@ def test_the_computed_limit_drops_tails_and_nothing_where_all_are_alike():
     assert common_support(two, labels, least="auto").all()
     matches = match_scores(scores, labels, common_support="auto")
     assert not matches.matched[~kept].any()
+    apart = np.log([[0.6, 0.4]] * 9 + [[1 - 1e-9, 1e-9]])  # the only example of its label
+    assert common_support(apart, [0] * 9 + [1], least="auto").all()
     with pytest.raises(ValueError, match="'auto' or a least probability"):
         match_scores(scores, labels, common_support=0.7)
 

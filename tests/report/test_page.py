@@ -66,7 +66,7 @@ def test_what_is_not_known_is_said_in_words_or_by_a_dash(tmp_path):
     balancer = CausalBalancer("all", **settings).fit(*make_table())
     assert balancer.matches_.matched.sum() < 80
     page = write_report(tmp_path / "trimmed.html", balancer).read_text(encoding="utf-8")
-    assert "Recommendation: <b>cannot tell</b>" in page
+    assert "Recommendation: <b>leave as it is</b>" in page
     assert "under the balanced weights, an unknown share" in page
     assert re.search(r"Balanced batches never show \d+ of 240 examples", page)
     assert not re.search(r"\bnan\b", page, flags=re.IGNORECASE)

@@ -2,16 +2,18 @@
 
 import re
 import shlex
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from benchmark.tiny import make_settings as make_tiny_settings
 from equipoise.benchmark import RunSettings, make_settings, split_for_run, train
 from equipoise.benchmark.directory import RunDescription, RunDirectory
-from equipoise.benchmark.recipes import parse_choices
+from equipoise.cli import app
 from equipoise.report import open_target, tell_run, write_report
 from equipoise.report.run import write_command
 from report.subjects import train_tiny
@@ -24,23 +26,18 @@ def run(tmp_path_factory):
 
 
 def repeat(command: str, input_shape: tuple[int, ...]) -> RunSettings:
-    """What `equipoise train` makes of a command."""
+    """What `equipoise train` makes of a command, read by the command itself."""
     words = shlex.split(command)
-    assert words[:2] == ["equipoise", "train"]
-    pairs = list(zip(words[2::2], words[3::2], strict=True))
-    chosen = parse_choices([value for name, value in pairs if name == "--set"])
-    given = {name[2:].replace("-", "_"): value for name, value in pairs if name != "--set"}
-    del given["output"]
-    test = given.pop("test_environment")
-    return make_settings(
-        given.pop("profile"),
-        input_shape=input_shape,
-        test_environment=None if test == "none" else test,
-        seed=int(given.pop("seed")),
-        data_seed=int(given.pop("data_seed")),
-        **given,
-        **chosen,
-    )
+    assert words[0] == "equipoise"
+    with patch("equipoise.benchmark.train_run") as called:
+        done = CliRunner().invoke(app, [*words[1:], "--quiet"])
+    assert done.exit_code == 0, done.output
+    given = dict(called.call_args.kwargs)
+    for name in ("reading", "device", "data_dir", "num_workers", "trackers", "verbose"):
+        del given[name]
+    if given["featurizer"] is None:
+        del given["featurizer"]
+    return make_settings(given.pop("profile"), input_shape=input_shape, **given)
 
 
 @settings(deadline=None, max_examples=60)

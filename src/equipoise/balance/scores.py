@@ -309,7 +309,7 @@ def find_support(
         rows = np.flatnonzero(environments == environment)
         parts = [rows[start : start + step] for start in range(0, len(rows), step)]
         if least is not None and math.isnan(least):
-            inside[rows] = _keep_even(source, np.unique(labels[rows]), parts)
+            inside[rows] = _keep_even(source, labels[rows], parts)
             continue
         if least is None:
             low, high = _range(source, labels, parts)
@@ -323,13 +323,18 @@ def find_support(
     return inside
 
 
-def _keep_even(source: ScoreSource, present: IntArray, parts: list[IntArray]) -> NDArray[np.bool_]:
-    """Where Σ 1 / p over the labels is at most twice its mean over what is kept."""
+def _keep_even(source: ScoreSource, labels: IntArray, parts: list[IntArray]) -> NDArray[np.bool_]:
+    """Where Σ 1 / p over the labels is at most twice its mean over what is kept.
+
+    All are kept where a label would lose every example: then nothing overlaps.
+    """
+    present = np.unique(labels)
     sums = [np.exp(-source.read(part).log[:, present]).sum(axis=1) for part in parts]
     uneven = np.concatenate(sums)
     order = np.sort(uneven)
     means = np.cumsum(order) / np.arange(1, len(order) + 1)
-    return np.asarray(uneven <= order[np.flatnonzero(order <= 2 * means)[-1]])
+    kept = uneven <= order[np.flatnonzero(order <= 2 * means)[-1]]
+    return np.asarray(kept | (len(np.unique(labels[kept])) < len(present)))
 
 
 def _range(

@@ -8,7 +8,7 @@ sets in which the signs of the residuals are random.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,10 @@ def compare_interaction(
     draws: int = DRAWS,
 ) -> FlipTest:
     """Test jointly whether any link with the label varies: features, directions and curves."""
+    if weights is not None and not weights.all():
+        used = np.flatnonzero(weights)
+        features, weights = replace(features, values=features.values[used]), weights[used]
+        labels, environments = labels[used], environments[used]
     cells = Cells.of(labels, environments, weights)
     residual = find_residual(features, cells)
     curved, pairs = make_curved(residual, features.continuous, cells)

@@ -190,7 +190,7 @@ def write_command(settings: RunSettings, input_shape: Sequence[int], output: str
     ...                          test_environment="0.9", steps=200)
     >>> print(write_command(settings, (2, 28, 28), "runs/x"))
     equipoise train --dataset ColoredMNIST --algorithm ERM --sampling balanced \
---test-environment 0.9 --seed 3 --data-seed 0 --profile quick --set steps=200 --output runs/x
+--test-environment 0.9 --seed 3 --data-seed 0 --quick --set steps=200 --output runs/x
     """
     candidates = [_write_by(profile, settings, input_shape) for profile in RECIPES]
     words = min((found for found in candidates if found is not None), key=len)
@@ -211,7 +211,7 @@ def _write_by(profile: str, settings: RunSettings, input_shape: Sequence[int]) -
     for name, value in given.items():
         written = "none" if value is None else str(value)
         words += [f"--{name.replace('_', '-')}", written]
-    words += ["--profile", profile]
+    words += ["--quick"] if profile == "quick" else []
     if wanted["featurizer"] != recipe["featurizer"]:
         words += ["--featurizer", wanted["featurizer"]]
     for name, value in wanted.items():

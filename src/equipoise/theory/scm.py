@@ -227,10 +227,6 @@ def draw_rotation(n: int, generator: np.random.Generator) -> Floats:
     return np.asarray(q * np.sign(np.diag(r)))
 
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-
 def affine_r2(truth: Floats, found: Floats) -> float:
     """Share of the variance of `truth` [N, p] that an affine map of `found` [N, q] explains.
 
