@@ -121,13 +121,18 @@ def test_five_lines_give_a_balanced_loader(data):
 
 
 def test_the_default_leaves_out_what_some_label_hardly_has_and_the_paper_leaves_out_nothing(data):
-    default = CausalBalancer().fit(data)
-    asked = CausalBalancer(common_support="auto").fit(data)
+    """For two labels; with three, errors of small probabilities would decide."""
+    y, site = np.tile([0, 1], 1000), np.repeat([0, 1], 1000)
+    X = np.random.default_rng(0).normal(size=(2000, 2))
+    X[:, 0] += 2 * y * (1 + site)
+    default = CausalBalancer().fit(X, y, site)
+    asked = CausalBalancer(common_support="auto").fit(X, y, site)
     np.testing.assert_array_equal(default.weights_, asked.weights_)
-    everything = CausalBalancer(common_support=False).fit(data)
+    everything = CausalBalancer(common_support=False).fit(X, y, site)
     assert (default.weights_ == 0).sum() > (everything.weights_ == 0).sum() == 0
-    paper = CausalBalancer(balance_on="all", max_steps=20).fit(data)
+    paper = CausalBalancer(balance_on="all", max_steps=20).fit(X, y, site)
     assert (paper.weights_ > 0).all()
+    assert (CausalBalancer().fit(data).weights_ > 0).all()
 
 
 def test_fit_resample_takes_every_example_as_anchor_and_adds_its_matches(data):

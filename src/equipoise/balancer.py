@@ -54,7 +54,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     common_support : bool, float or "auto", optional
         True drops examples outside the labels' common score range; a number, such as 0.1, drops
         those to which some label gives less probability; "auto" computes the best such limit.
-        Default: "auto" with `balance_on="varying"`, else False.
+        Default: "auto" for two labels with `balance_on="varying"`, else False.
     exact : sequence of str
         Given covariates in which an example and its matches must agree.
     target : label, optional
@@ -104,7 +104,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     >>> balancer.n_varying_
     1
     >>> balancer.batch_sampler(anchors_per_environment=16)
-    BalancedBatchSampler(2 environments × 16 anchors × (1 + 1 matches), 27 batches an epoch)
+    BalancedBatchSampler(2 environments × 16 anchors × (1 + 1 matches), 22 batches an epoch)
     """
 
     # With metadata routing on, pipelines and searches hand these on without being told to.

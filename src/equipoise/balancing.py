@@ -35,10 +35,13 @@ METHODS = ("match", "overlap", "entropy")
 TIE_BREAK = 1e-3
 
 
-def choose_support(balancer: CausalBalancer) -> bool | float | str:
-    """The rule for examples that some label hardly has; the paper has none."""
+def choose_support(balancer: CausalBalancer, n_labels: int) -> bool | float | str:
+    """The rule for examples that some label hardly has; the paper has none.
+
+    With more than two labels an error in one of many small probabilities would decide.
+    """
     if balancer.common_support is None:
-        return "auto" if balancer.balance_on == "varying" else False
+        return "auto" if balancer.balance_on == "varying" and n_labels == 2 else False
     return balancer.common_support
 
 
@@ -64,7 +67,7 @@ def match_examples(
         n_nearest=balancer.n_nearest,
         caliper=balancer.caliper,
         reuse_max=balancer.reuse_max,
-        common_support=choose_support(balancer),
+        common_support=choose_support(balancer, scores.shape[1]),
         exact=_code_exact(covariates, balancer.exact),
         tolerance=tolerance,
         n_jobs=balancer.n_jobs,
@@ -83,7 +86,7 @@ def balance_examples(
     if balancer.method == "match":
         matches = match_examples(balancer, scores, examples, covariates, seed)
         if not matches.matched.any():
-            raise ValueError(_tell_unmatched(balancer))
+            raise ValueError(_tell_unmatched(balancer, scores.shape[1]))
         weights = balanced_frequencies(matches)
         return matches, weights / weights.mean()
     codes = examples.labels, examples.environments
@@ -110,7 +113,9 @@ def weigh_examples(
     matches = match_examples(balancer, scores, examples, covariates, seed)
     weights = balanced_frequencies(matches)
     if not weights.any():
-        warnings.warn(f"all weights are 0: {_tell_unmatched(balancer)}", stacklevel=3)
+        warnings.warn(
+            f"all weights are 0: {_tell_unmatched(balancer, scores.shape[1])}", stacklevel=3
+        )
         return weights
     return np.asarray(weights / weights.mean())
 
@@ -159,8 +164,9 @@ def _code_exact(covariates: pd.DataFrame | None, exact: Sequence[str]) -> Ints |
     return np.unique(codes, return_inverse=True)[1].astype(np.int64)
 
 
-def _tell_unmatched(balancer: CausalBalancer) -> str:
+def _tell_unmatched(balancer: CausalBalancer, n_labels: int) -> str:
+    support = choose_support(balancer, n_labels)
     return (
-        f"caliper={balancer.caliper!r} and common_support={choose_support(balancer)!r} leave no "
+        f"caliper={balancer.caliper!r} and common_support={support!r} leave no "
         "example with a match: allow more, or give environments with several labels"
     )

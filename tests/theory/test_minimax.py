@@ -86,5 +86,5 @@ def test_balanced_batches_come_near_the_balanced_classifier_and_erm_does_not(nam
         record = train_network(MinimaxCase(name, batches, 3000, 150, 4000, seed=0))
         assert len(record["error"]) == len(world.grid)
         worst[batches] = max(record["error"])
-    assert worst["balanced"] < best + 0.06
+    assert worst["balanced"] < best + 0.07
     assert worst["random"] > best + 0.3
