@@ -16,7 +16,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms import make_featurizer
-from equipoise.benchmark import RunSettings, StepDataset, Training, build_algorithm, split_for_run
+from equipoise.benchmark import RunSettings, split_for_run
+from equipoise.benchmark.batches import StepDataset
+from equipoise.benchmark.training import Training, build_algorithm
 from equipoise.data import EnvironmentDataset, get_dataset
 
 

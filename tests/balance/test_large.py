@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.balance import (
-    LazyMatches,
-    Matches,
-    balanced_frequencies,
-    find_matches,
-    keep_near_ties,
-    large,
-)
+from equipoise.balance import LazyMatches, Matches, balanced_frequencies, find_matches, large
 from equipoise.balance.match import match_scores
-from equipoise.balance.matches import pack_matches
+from equipoise.balance.matches import keep_near_ties, pack_matches
 from tests.balance.match_reference import KINDS, METRICS, make_scores
 
 

@@ -11,10 +11,10 @@ from equipoise.balance import (
     BalancedBatchSampler,
     LazyMatches,
     Matches,
-    keep_near_ties,
     match_covariate,
     match_scores,
 )
+from equipoise.balance.matches import keep_near_ties
 
 
 def make(n=120, n_labels=4, n_environments=2, seed=0, k=3):

@@ -13,9 +13,9 @@ from equipoise.balance import (
     Matches,
     balanced_frequencies,
     effective_sample_size,
-    keep_near_ties,
     match_scores,
 )
+from equipoise.balance.matches import keep_near_ties
 from equipoise.balance.weights import entropy_weights, overlap_weights
 from equipoise.diagnosis import mutual_information, same_covariate_rate, standardized_differences
 

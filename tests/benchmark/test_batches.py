@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from equipoise.algorithms import ERM
-from equipoise.benchmark import RECIPES, fit_balancer, split_for_run, train
+from equipoise.algorithms.risks import ERM
+from equipoise.benchmark import RECIPES, split_for_run, train
 from equipoise.benchmark import make_settings as from_recipe
+from equipoise.benchmark.balancers import fit_balancer
 from equipoise.benchmark.batches import (
     ClassBalancedBatches,
     RandomBatches,

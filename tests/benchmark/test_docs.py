@@ -1,7 +1,8 @@
 import re
 from pathlib import Path
 
-from equipoise.benchmark import RECIPES, RULES, SAMPLINGS, SELECTIONS
+from equipoise.benchmark import RECIPES, RULES, SELECTIONS
+from equipoise.benchmark.settings import SAMPLINGS
 from equipoise.benchmark.sweep_file import KEYS, parse_sweep
 from equipoise.exhibits import EXHIBITS
 

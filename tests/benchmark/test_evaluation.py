@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.algorithms import ERM
-from equipoise.benchmark import fit_balancer, split_for_run
+from equipoise.algorithms.risks import ERM
+from equipoise.benchmark import split_for_run
+from equipoise.benchmark.balancers import fit_balancer
 from equipoise.benchmark.evaluation import Evaluator
 
 from .tiny import make_data, make_settings

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.benchmark import Training, fit_balancer, split_for_run, train
-from equipoise.benchmark.balancers import make_balancer
-from equipoise.benchmark.training import Diverged, build_algorithm, lr_factor
+from equipoise.benchmark import split_for_run, train
+from equipoise.benchmark.balancers import fit_balancer, make_balancer
+from equipoise.benchmark.training import Diverged, Training, build_algorithm, lr_factor
 from equipoise.data import Examples
 
 from .tiny import make_data, make_settings

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from equipoise.balance import Groups, Matches, keep_near_ties, match_scores
+from equipoise.balance import Groups, Matches, match_scores
+from equipoise.balance.matches import keep_near_ties
 
 
 def make_case(n=2000, m=3, strength=0.8, seed=0, n_dimensions=3):

@@ -8,8 +8,9 @@ from safetensors.torch import save_file
 
 from benchmark.tiny import make_data, make_settings
 from equipoise.algorithms import join_ranks
-from equipoise.benchmark import Training, execute_run, fit_balancer, split_for_run
-from equipoise.benchmark.training import build_algorithm
+from equipoise.benchmark import execute_run, split_for_run
+from equipoise.benchmark.balancers import fit_balancer
+from equipoise.benchmark.training import Training, build_algorithm
 
 CHANGES = {"sampling": "balanced", "selections": None, "weight_average": 0.9}
 

@@ -4,7 +4,9 @@ import pytest
 
 from benchmark.tiny import make_data, make_settings
 from equipoise.algorithms import list_algorithms
-from equipoise.benchmark import SAMPLINGS, fit_balancer, split_for_run, train
+from equipoise.benchmark import split_for_run, train
+from equipoise.benchmark.balancers import fit_balancer
+from equipoise.benchmark.settings import SAMPLINGS
 
 # What an algorithm does only later in a run is brought forward, so that it is trained here.
 EARLY = {

@@ -6,7 +6,7 @@ import torch
 
 from equipoise import CausalBalancer
 from equipoise.data import ArraySource
-from equipoise.latent import FitSettings, examine_labels
+from equipoise.latent import FitSettings
 from equipoise.latent.choice import (
     LatentCandidate,
     LatentChoice,
@@ -14,6 +14,7 @@ from equipoise.latent.choice import (
     choose_latent,
     list_candidates,
 )
+from equipoise.latent.identifiability import examine_labels
 
 K1, K2 = "gaussian-fixed-variance", "gaussian"
 

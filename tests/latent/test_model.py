@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from equipoise.latent import LatentCovariateModel, choose_latent_dim
+from equipoise.latent import LatentCovariateModel
 from equipoise.latent import model as model_module
+from equipoise.latent.model import choose_latent_dim
 
 
 @pytest.mark.parametrize(

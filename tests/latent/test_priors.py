@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from equipoise.latent import DiagonalGaussian, FixedVarianceGaussian, PriorFamily, get_prior
+from equipoise.latent import PriorFamily, get_prior
+from equipoise.latent.priors import DiagonalGaussian, FixedVarianceGaussian
 
 
 def make(family: type[PriorFamily]) -> PriorFamily:

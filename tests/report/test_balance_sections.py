@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from equipoise.report import make_methods
-from equipoise.report.balance_sections import draw_verdict, make_varying
+from equipoise.report.balance_sections import draw_verdict, make_methods, make_varying
 from equipoise.report.figures import plot_love, plot_situations
 from equipoise.report.svg import render_panel
 

@@ -14,8 +14,8 @@ from benchmark.tiny import make_settings as make_tiny_settings
 from equipoise.benchmark import RunSettings, make_settings, split_for_run, train
 from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.cli import app
-from equipoise.report import open_target, tell_run, write_report
-from equipoise.report.run import write_command
+from equipoise.report import open_target, write_report
+from equipoise.report.run import tell_run, write_command
 from report.subjects import train_tiny
 
 

@@ -9,7 +9,6 @@ from equipoise.balance.matches import (
     Matches,
     MatchSource,
     keep_closest,
-    keep_near_ties,
     pack_matches,
     unpack_matches,
     write_matches,
@@ -23,7 +22,6 @@ from equipoise.balance.sampler import (
 )
 from equipoise.balance.scores import common_support
 from equipoise.balance.weights import (
-    Weights,
     balanced_frequencies,
     effective_sample_size,
     entropy_weights,
@@ -39,7 +37,6 @@ __all__ = [
     "Matches",
     "Propensity",
     "WeightedBatchSampler",
-    "Weights",
     "as_table",
     "balanced_frequencies",
     "check_matching",
@@ -52,7 +49,6 @@ __all__ = [
     "fit_propensity",
     "infer_environments",
     "keep_closest",
-    "keep_near_ties",
     "match_covariate",
     "match_scores",
     "overlap_weights",

@@ -8,11 +8,10 @@ require("yaml", extra="cli")
 from equipoise.benchmark.balancers import (
     choose_cache,
     find_balancer,
-    fit_balancer,
     needs_balancer,
     obtain_balancer,
 )
-from equipoise.benchmark.batches import StepDataset, make_batches, tabulate_epoch
+from equipoise.benchmark.batches import make_batches, tabulate_epoch
 from equipoise.benchmark.data import RunData, split_for_run
 from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.benchmark.domainbed import read_domainbed, write_chosen
@@ -28,7 +27,7 @@ from equipoise.benchmark.selection import (
     Trial,
     select_runs,
 )
-from equipoise.benchmark.settings import SAMPLINGS, RunSettings
+from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.sweep import SweepResult, Workers, collect_runs, run_sweep, write_manifest
 from equipoise.benchmark.sweep_file import read_sweep
 from equipoise.benchmark.tables import (
@@ -52,7 +51,7 @@ from equipoise.benchmark.trained import (
     read_examples,
     write_predictions,
 )
-from equipoise.benchmark.training import RunResult, Training, build_algorithm, train
+from equipoise.benchmark.training import RunResult, train
 from equipoise.benchmark.workers import InlineWorker, LocalWorkers, RayWorkers
 
 __all__ = [
@@ -61,7 +60,6 @@ __all__ = [
     "PREFERRED",
     "RECIPES",
     "RULES",
-    "SAMPLINGS",
     "SELECTIONS",
     "Adjustment",
     "Cell",
@@ -78,21 +76,17 @@ __all__ = [
     "RunResult",
     "RunSettings",
     "SelectedRun",
-    "StepDataset",
     "SweepResult",
     "SweepSpec",
     "TrainedRun",
-    "Training",
     "Trial",
     "Workers",
-    "build_algorithm",
     "check_predictions",
     "choose_cache",
     "collect_runs",
     "execute_run",
     "export_run",
     "find_balancer",
-    "fit_balancer",
     "load_run",
     "make_batches",
     "make_settings",

@@ -12,11 +12,10 @@ from equipoise.latent.fitting import FEATURE_NOISE, FitSettings, fit_model, flus
 from equipoise.latent.identifiability import (
     Identifiability,
     examine_identifiability,
-    examine_labels,
 )
 from equipoise.latent.interaction import FlipTest, compare_interaction
-from equipoise.latent.model import LatentCovariateModel, choose_latent_dim
-from equipoise.latent.priors import DiagonalGaussian, FixedVarianceGaussian, PriorFamily, get_prior
+from equipoise.latent.model import LatentCovariateModel
+from equipoise.latent.priors import PriorFamily, get_prior
 from equipoise.latent.residual import (
     ResidualDecoder,
     ResidualEncoder,
@@ -30,10 +29,8 @@ __all__ = [
     "FEATURE_NOISE",
     "READINGS",
     "ColumnEncoding",
-    "DiagonalGaussian",
     "Features",
     "FitSettings",
-    "FixedVarianceGaussian",
     "FlipTest",
     "Identifiability",
     "LatentChoice",
@@ -44,12 +41,10 @@ __all__ = [
     "ResidualEncoder",
     "VaryingPart",
     "choose_latent",
-    "choose_latent_dim",
     "compare_interaction",
     "encode_columns",
     "encode_components",
     "examine_identifiability",
-    "examine_labels",
     "find_varying",
     "fit_model",
     "flush_denormals",

@@ -4,7 +4,6 @@ from equipoise.checks import require
 
 require("matplotlib", extra="report")
 
-from equipoise.report.balance_sections import make_methods
 from equipoise.report.figures import draw_batches, draw_counterfactuals, draw_tables
 from equipoise.report.page import write_report
 from equipoise.report.paper import check_format, save_figure
@@ -15,13 +14,11 @@ from equipoise.report.results import (
     draw_curves,
     draw_validation,
 )
-from equipoise.report.run import RunStory, tell_run
 from equipoise.report.study import decode_counterfactuals
 from equipoise.report.targets import PLOTS, Target, draw_plot, open_target
 
 __all__ = [
     "PLOTS",
-    "RunStory",
     "Target",
     "ValidationPoint",
     "check_format",
@@ -34,9 +31,7 @@ __all__ = [
     "draw_plot",
     "draw_tables",
     "draw_validation",
-    "make_methods",
     "open_target",
     "save_figure",
-    "tell_run",
     "write_report",
 ]
