@@ -187,7 +187,13 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
     clear = b.protection - 2 * b.protection_error > CLEAR or (
         b.even_gain - 2 * b.even_gain_error > 0 and b.protection > CLEAR
     )
-    if not clear and b.protection + 2 * b.protection_error > SIZEABLE:
+    most, least = b.protection + 2 * b.protection_error, b.price - 2 * b.price_error
+    if least > max(most, 0.0):
+        return LEAVE, (
+            f"Leave as it is: balancing costs {_about(b.price)} where the link stays as it is, and "
+            f"saves fewer even where it reverses: {write_points(b.protection, b.protection_error)}."
+        )
+    if not clear and most > SIZEABLE:
         return CANNOT_TELL, (
             "Cannot tell: where the link reverses, balancing changes accuracy by "
             f"{write_points(b.protection, b.protection_error)}, too uncertain to decide."
@@ -196,7 +202,7 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
         varies = evidence.tested and evidence.varying is not None and len(evidence.varying)
         reason = "a link varies, but " if varies else ""
         points = write_points(b.protection, b.protection_error)
-        helps = "does harm even" if b.protection + 2 * b.protection_error < 0 else "hardly helps"
+        helps = "does harm even" if most < 0 else "hardly helps"
         return LEAVE, (
             f"Leave as it is: {reason}balancing {helps} where the link reverses: accuracy changes "
             f"by {points}."

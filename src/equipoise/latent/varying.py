@@ -8,10 +8,15 @@ interaction is compared with data sets in which the signs of the residuals are r
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from scipy.stats import kurtosis
+from sklearn.decomposition import FastICA
+from sklearn.exceptions import ConvergenceWarning
 
 from equipoise.latent.cells import Cells, Floats, Ints
 from equipoise.latent.columns import Features
@@ -29,8 +34,14 @@ from equipoise.latent.interaction import (
 LEVEL, NEXT_LEVEL = 0.01, 0.005
 #: Up to this many sources are taken as they are; what is spread over more is a direction.
 MAX_SOURCES = 3
-#: Sources must show this share of the strongest direction to be taken instead of it.
+#: Independent components must show this share of the strongest direction to be taken instead.
 ENOUGH = 0.7
+#: Independent components are sought among so many leading ones.
+INDEPENDENT = (4, 8, 16)
+#: Excess kurtosis of a uniform distribution: what is flatter has separate values.
+FLAT = -1.2
+#: FastICA starts so often, on at most so many examples.
+STARTS, ICA_ROWS = 4, 6_000
 MAX_DIMENSIONS = 64
 #: A further direction must show this share of the first one's interaction: with very many examples
 #: the slightest curvature is significant.
@@ -130,7 +141,7 @@ def find_varying(
         return VaryingPart(np.zeros((q, 0)), (pair,), named, first.p_value, _tabulate(steps))
     search = _Search(features, residual, cells, rng, whole)
     if not rotated:
-        chosen = search.take_sources(tests, first)
+        chosen = search.take_sources(tests)
         if chosen is not None:
             steps += search.steps
             return _linear(np.eye(q)[:, chosen], len(chosen), first.p_value, steps)
@@ -150,45 +161,72 @@ class _Search:
         rng: np.random.Generator,
         whole: Floats,
     ) -> None:
-        self.whole = whole
+        self.whole = self.rest = whole
         self.features, self.residual, self.cells, self.rng = features, residual, cells, rng
         self.steps: list[tuple[str, FlipTest]] = []
         self.found: list[Floats] = []  # [q] each
         self.n_sources = 0
 
-    def take_sources(self, tests: InteractionTests, first: FlipTest) -> list[int] | None:
-        """Features of at most three sources that show what there is; None if they do not."""
+    def take_sources(self, tests: InteractionTests) -> list[int] | None:
+        """Features of up to three sources that vary, if the other features do not; else None.
+
+        The others are tested as they are. Freed of the sources they would vary wherever they
+        are correlated with them.
+        """
         strengths = tests.strengths()
-        cut = self._largest_by_chance(tests)
-        if not 1 <= len(set(self.features.source[strengths > cut])) <= MAX_SOURCES:
+        varying = set(self.features.source[strengths > self._largest_by_chance(tests)])
+        if not 1 <= len(varying) <= MAX_SOURCES:
             return None
-        chosen: list[int] = []
-        rest, test = tests, first
-        while len(set(self.features.source[chosen])) < MAX_SOURCES:
-            best = int(rest.strengths().argmax())
-            source = self.features.source[best]
-            members = np.flatnonzero(self.features.source == source).tolist()
-            chosen += [j for j in members if j not in chosen]
-            left = self._take_out(np.eye(len(strengths))[:, chosen])
-            if left is None:
-                break
-            rest = left
-            test = rest.run(self.rng)
-            self.steps.append((_besides(len(set(self.features.source[chosen])), "source"), test))
-            if test.p_value > NEXT_LEVEL:
-                break
-        whole = _root_excess(first)
-        own = find_whitening(self.residual[:, chosen], self.cells.weights)
-        z = self.cells.interaction(self.residual[:, chosen]) @ own
-        if np.linalg.norm(z, 2) ** 2 < ENOUGH * whole:
-            self.steps.clear()
-            return None
-        return chosen
+        member = np.isin(self.features.source, list(varying))
+        if not member.all():
+            whole = self.whole[:, ~member]
+            others = InteractionTests(self.residual[:, ~member], self.cells, ordered_by=whole)
+            test = others.run(self.rng)
+            negligible = strengths[~member].max() < NEGLIGIBLE * strengths.max()
+            if test.p_value <= NEXT_LEVEL and not negligible:
+                return None
+            self.steps.append((_besides(len(varying), "source"), test))
+        order = {source: strengths[self.features.source == source].max() for source in varying}
+        ranked = sorted(varying, key=lambda source: -order[source])
+        return [int(j) for own in ranked for j in np.flatnonzero(self.features.source == own)]
+
+    def find_independent(self, tests: InteractionTests, test: FlipTest) -> list[Floats]:
+        """Two or more independent components of few values that vary; none if there are not.
+
+        The strongest direction of two covariates whose links change oppositely is their
+        difference: what it leaves varies no more, and still predicts the label. Covariates of
+        few values are told apart by the shape of their distributions.
+        """
+        best: tuple[tuple[int, float], Floats] | None = None
+        residual = tests.matrix[:, : tests.q]
+        for axes in iterate_independent(self.rest, self.cells.weights):
+            axes = axes[:, kurtosis(self.rest @ axes) < FLAT]
+            if axes.shape[1] < 2:
+                continue
+            own = InteractionTests(residual @ axes, self.cells)
+            axes = axes[:, own.strengths() > self._largest_by_chance(own)]
+            if axes.shape[1] < 2:
+                continue
+            sources = residual @ axes
+            z = self.cells.interaction(sources) @ find_whitening(sources, self.cells.weights)
+            share = float(np.linalg.norm(z, 2) ** 2 / _root_excess(test))
+            rank = axes.shape[1], share
+            if share >= ENOUGH and (best is None or rank > best[0]):
+                best = rank, axes
+        return [] if best is None else [self._complete(axis) for axis in best[1].T]
+
+    def _complete(self, direction: Floats) -> Floats:
+        """A direction of the rest as one of the features, of unit deviation."""
+        if self.found:  # the rest is residual − found @ slopes, so the direction has both parts
+            found = np.stack(self.found, axis=1)
+            direction = direction - found @ (self._slopes(found) @ direction)
+        return np.asarray(direction / (self.features.values @ direction).std())
 
     def take_directions(self, tests: InteractionTests, test: FlipTest, rotated: bool) -> None:
         """Categories first, then directions, until what is left does not vary."""
         q = len(self.features.source)
         limit, strongest = min(MAX_DIMENSIONS, q), _root_excess(test)
+        independent: list[Floats] | None = None
         while True:
             strengths = tests.strengths()
             best = int(strengths.argmax())
@@ -202,7 +240,12 @@ class _Search:
                 self.found += [np.eye(q)[j] for j in source]
                 self.n_sources += len(source)
             else:
-                self.found.append(self._choose_direction(tests, test, rotated))
+                if independent is None:
+                    independent = self.find_independent(tests, test)
+                    self.found += independent
+                if not independent:
+                    self.found.append(self._choose_direction(tests, test, rotated))
+                independent = []
             left = self._take_out(np.stack(self.found, axis=1))
             if left is None or len(self.found) >= limit:
                 return
@@ -225,10 +268,7 @@ class _Search:
             significant = int((strengths > self._largest_by_chance(tests)).sum())
             count = max(int(name.split()[0]), significant)
             direction = tests.direction(0, np.argsort(-strengths, kind="stable")[:count])
-        if self.found:  # the rest is residual − found @ slopes, so the direction has both parts
-            found = np.stack(self.found, axis=1)
-            direction = direction - found @ (self._slopes(found) @ direction)
-        return np.asarray(direction / (self.features.values @ direction).std())
+        return self._complete(direction)
 
     def _slopes(self, found: Floats) -> Floats:
         """Regression [k, q] of the features on what was found, within cells."""
@@ -240,10 +280,10 @@ class _Search:
         """Tests of what the found coordinates do not explain; None if that is nothing."""
         slopes = self._slopes(found)
         rest = self.residual - (self.residual @ found) @ slopes
-        whole = self.whole - (self.whole @ found) @ slopes
+        self.rest = self.whole - (self.whole @ found) @ slopes
         gone = rest.std(axis=0) < 1e-3 * self.residual.std(axis=0)
         rest[:, gone] = 0.0
-        return None if gone.all() else InteractionTests(rest, self.cells, ordered_by=whole)
+        return None if gone.all() else InteractionTests(rest, self.cells, ordered_by=self.rest)
 
     def _largest_by_chance(self, tests: InteractionTests, draws: int = 499) -> float:
         """The 99 % point of the strongest feature's interaction under the null."""
@@ -251,6 +291,32 @@ class _Search:
         groups = self.cells.group_residuals(residual, self.rng)
         flipped = self.cells.draw_flips(groups, self.rng, draws)
         return float(np.quantile(((flipped**2).sum(axis=1) / tests.spread).max(axis=1), 0.99))
+
+
+def iterate_independent(whole: Floats, weights: Floats) -> Iterator[Floats]:
+    """Independent components [q, k] of leading principal ones (FastICA), by width and start.
+
+    The principal components have signs that follow their skewness, and starts are the same
+    everywhere, so that neither a seed nor the order of features matters.
+    """
+    rng = np.random.default_rng(0x1CA)
+    x = whole * np.sqrt(weights / weights.mean())[:, None]
+    x = x[np.linspace(0, len(x) - 1, min(len(x), ICA_ROWS)).astype(np.int64)]
+    values, vectors = np.linalg.eigh(x.T @ x / len(x))
+    order = np.flatnonzero(values > 1e-6 * values[-1])[::-1]
+    for width in INDEPENDENT:
+        if width > INDEPENDENT[0] and width // 2 >= len(order):
+            return
+        axes = vectors[:, order[:width]] / np.sqrt(values[order[:width]])
+        axes = axes * np.where(((x @ axes) ** 3).mean(axis=0) < 0, -1.0, 1.0)
+        k = axes.shape[1]
+        for start in range(STARTS):
+            turn = np.linalg.qr(rng.normal(size=(k, k)))[0] if start else np.eye(k)
+            solver = FastICA(whiten=False, max_iter=200, tol=1e-3, w_init=turn)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                solver.fit(x @ axes)
+            yield axes @ solver.components_.T
 
 
 def _besides(number: int, what: str) -> str:
