@@ -1,11 +1,14 @@
 """The verdict says what was seen, and following its advice helps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from equipoise.balance import Groups, fit_propensity
 from equipoise.diagnosis import diagnose_balance, summarise_balance
+from equipoise.diagnosis.verdict import Evidence, recommend
 from equipoise.latent import encode_columns, find_varying
 
 
@@ -140,6 +143,18 @@ def test_one_environment_cannot_be_compared():
     verdict = diagnose(x, y, np.zeros_like(e), names).verdict
     assert verdict.recommendation == "cannot tell"
     assert verdict.state == "not tested"
+
+
+def test_a_price_above_all_that_could_be_saved_is_not_paid(strong):
+    """As with digits that are rotated in each environment: what varies is how content looks."""
+    bargain = replace(strong.bargain, price=18.5, price_error=1.0, protection_error=2.5)
+    said = {}
+    for protection in (5.0, 40.0):
+        own = replace(bargain, protection=protection)
+        said[protection] = recommend(Evidence(None, strong.information, bargain=own, given=True))
+    assert said[5.0][0] == "leave as it is"
+    assert "costs about 18 points" in said[5.0][1]
+    assert said[40.0][0] == "trade-off"
 
 
 def test_weights_that_do_not_balance_are_not_called_removed(strong):

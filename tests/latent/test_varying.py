@@ -109,3 +109,40 @@ def test_a_covariate_that_leads_the_features_is_found_among_many_that_mean_nothi
     x = style + rng.normal(size=(n, 300))
     part = find_varying(encode_columns(x, y, e).encode(x, e), y, e, rng=rng)
     assert 2 <= len(part) <= 4
+
+
+def plant_two(seed=0, n=6000):
+    """Two binary covariates whose links change oppositely, mixed into eight features."""
+    rng = np.random.default_rng(seed)
+    y, e = rng.integers(2, size=n), rng.integers(3, size=n)
+    links = np.array([[0.9, 0.8, 0.7], [0.6, 0.75, 0.9]])
+    both = np.where(rng.random((2, n)) < links[:, e], y, 1 - y)
+    loads = 1.5 * np.linalg.qr(rng.normal(size=(8, 8)))[0][:2]
+    return y, e, both, (2 * both.T - 1) @ loads + 0.5 * rng.normal(size=(n, 8))
+
+
+def test_two_covariates_that_change_oppositely_are_told_apart():
+    """Their strongest direction is a difference, which leaves what they share."""
+    y, e, both, x = plant_two()
+    _, _, coordinates = find(x, y, e)
+    design = np.column_stack([coordinates, np.ones(len(y))])
+    for covariate in both:
+        fitted = design @ np.linalg.lstsq(design, covariate, rcond=None)[0]
+        assert np.corrcoef(fitted, covariate)[0, 1] > 0.9
+
+
+def test_independent_components_do_not_depend_on_the_order_of_columns():
+    y, e, _, x = plant_two()
+    sizes = {len(find(x[:, np.random.default_rng(s).permutation(8)], y, e)[0]) for s in range(5)}
+    assert len(sizes) == 1
+
+
+def test_columns_correlated_with_those_that_vary_are_left_alone():
+    """Freed of the column that varies, its neighbour seems to vary as well."""
+    rng, y, e, covariate = make_codes()
+    common = rng.normal(size=N)
+    varying = 1.5 * covariate + common + 0.3 * rng.normal(size=N)
+    neighbour = 0.7 * y + common + 0.3 * rng.normal(size=N)
+    x = np.column_stack([make_content(rng, y, 3), varying, neighbour])
+    part, columns, _ = find(x, y, e)
+    assert (part.named, columns) == (("feature",), {3})
