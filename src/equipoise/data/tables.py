@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,25 +47,21 @@ def read_table(
     identifier is taken too, unless `features` are named, but not without a warning.
     """
     path = Path(path)
-    table = read_frame(path)
-    if table.empty:
-        raise ValueError(f"{path} has no rows")
-    label = _choose_name(path, "label", label, LABELS, table.columns)
-    environment = _choose_name(path, "environment", environment, ENVIRONMENTS, table.columns)
+    table = _read_rows(path)
+    label, environment = roles = _choose_roles(path, table, label, environment)
     if features is None:
-        features = [str(name) for name in table.columns if name not in (label, environment)]
+        features = [str(name) for name in table.columns if name not in roles]
         _warn_of_identifiers(path, table[features])
     for name in features:
-        _choose_name(path, "features", name, (), table.columns)
-        if name in (label, environment):
+        check_choice(f"column of {path}", name, table)
+        if name in roles:
             raise ValueError(f"{name!r} cannot be a feature of {path}: it says what an example is")
     if not features:
         raise ValueError(
             f"{path} has no columns besides {label!r} and {environment!r}: features are missing"
         )
     _check_cells(path, table[list(features)])
-    labels = _read_labels(path, table[label], label)
-    sites = _read_names(path, table[environment], environment)
+    labels, sites = _read_roles(path, table, *roles)
     names, columns = list[str](), list[NDArray[np.float64]]()
     for name in features:
         if is_category(table[name]):
@@ -88,33 +84,24 @@ def read_manifest(
     **settings: Any,
 ) -> ManifestEnvironments:
     """Read a .csv or .parquet file that names images in its column `path`."""
-    table = read_frame(manifest)
-    if table.empty:
-        raise ValueError(f"{manifest} has no rows")
-    _choose_name(manifest, "path", path, (), table.columns)
-    label = _choose_name(manifest, "label", label, LABELS, table.columns)
-    environment = _choose_name(manifest, "environment", environment, ENVIRONMENTS, table.columns)
-    if len({path, label, environment}) < 3:
+    table = _read_rows(manifest)
+    check_choice(f"column of {manifest}", path, table)
+    roles = _choose_roles(manifest, table, label, environment)
+    if len({path, *roles}) < 3:
         raise ValueError("path, label and environment must be three columns")
     _check_cells(manifest, table[[path]])
-    labels = _read_labels(manifest, table[label], label)
-    sites = _read_names(manifest, table[environment], environment)
-    further = table.drop(columns=[label, environment])
+    labels, sites = _read_roles(manifest, table, *roles)
+    further = table.drop(columns=list(roles))
     return ManifestEnvironments(manifest, further, labels, sites, path=path, **settings)
 
 
 def read_images(manifest: Path, *, path: str, image_size: Sequence[int]) -> ManifestEnvironments:
     """Read the images that a table names, for a model to predict: no label is needed."""
-    table = read_frame(manifest)
-    if table.empty:
-        raise ValueError(f"{manifest} has no rows")
-    _choose_name(manifest, "path", path, (), table.columns)
+    table = _read_rows(manifest)
+    check_choice(f"column of {manifest}", path, table)
     _check_cells(manifest, table[[path]])
     unknown = np.full(len(table), "unknown")
-    decoding = {"on_broken": "raise", "cache": None, "n_jobs": None, "verbose": None}
-    return ManifestEnvironments(
-        manifest, table, unknown, unknown, path=path, image_size=image_size, **decoding
-    )
+    return ManifestEnvironments(manifest, table, unknown, unknown, path=path, image_size=image_size)
 
 
 def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
@@ -158,8 +145,7 @@ def read_arrays(
     path = Path(path)
     names = list_arrays(path)
     features = _choose_name(path, "features", features, FEATURES, names)
-    label = _choose_name(path, "label", label, LABELS, names)
-    environment = _choose_name(path, "environment", environment, ENVIRONMENTS, names)
+    label, environment = _choose_roles(path, names, label, environment)
     x, y, sites = (read_array(path, name) for name in (features, label, environment))
     labels = check_column(f"{label!r} of {path}", y)
     check_classes(labels, f"the label {label!r} of {path}")
@@ -178,7 +164,11 @@ def read_frame(path: Path) -> pd.DataFrame:
         require("pyarrow", extra="tables")
     try:
         if is_csv:
-            table = pd.read_csv(path, low_memory=False, sep=_find_separator(path))
+            with path.open(encoding="utf-8", errors="replace") as file:
+                header = file.readline(2**20)
+            # What stands between names in the first line, where it is not a comma.
+            others = [mark for mark in ";\t" if mark in header and "," not in header]
+            table = pd.read_csv(path, low_memory=False, sep=[*others, ","][0])
         else:
             table = pd.read_parquet(path)
     except Exception as error:  # pandas and arrow raise all kinds on damaged content
@@ -190,12 +180,11 @@ def read_frame(path: Path) -> pd.DataFrame:
     return table
 
 
-def _find_separator(path: Path) -> str:
-    """What stands between names in the first line, where it is not a comma."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        header = file.readline(2**20)
-    others = [mark for mark in (";", "\t") if mark in header and "," not in header]
-    return others[0] if others else ","
+def _read_rows(path: Path) -> pd.DataFrame:
+    table = read_frame(path)
+    if table.empty:
+        raise ValueError(f"{path} has no rows")
+    return table
 
 
 def _check_cells(path: Path, table: pd.DataFrame) -> None:
@@ -224,10 +213,10 @@ def _check_cells(path: Path, table: pd.DataFrame) -> None:
     missing = table.isna().sum()
     missing = missing[missing > 0]
     if len(missing):
-        firsts = [int(np.flatnonzero(table[name].isna())[0]) for name in missing.index[:20]]
         told = [
-            f"{name!r} ({n} row{'s' if n > 1 else ''}, first {tell_row(first)})"
-            for (name, n), first in zip(missing.items(), firsts, strict=False)
+            f"{name!r} ({n} row{'s' if n > 1 else ''}, first "
+            f"{tell_row(np.flatnonzero(table[name].isna())[0])})"
+            for name, n in missing[:20].items()
         ]
         more = f" and {len(missing) - 20} more columns" if len(missing) > 20 else ""
         raise ValueError(
@@ -236,16 +225,23 @@ def _check_cells(path: Path, table: pd.DataFrame) -> None:
         )
 
 
-def _choose_name(path: Path, role: str, given: str | None, usual: Sequence[str], there: Any) -> str:
-    names = [str(name) for name in there]
+def _choose_name(
+    path: Path, role: str, given: str | None, usual: Sequence[str], there: Iterable[str]
+) -> str:
     if given is not None:
-        return check_choice(f"column of {path}", given, names)
+        return check_choice(f"column of {path}", given, there)
     for name in usual:
-        if name in names:
+        if name in there:
             return name
-    raise ValueError(
-        f"{path} has no {role!r}; say which of {', '.join(names[:20])} it is with {role}=…"
-    )
+    known = ", ".join(list(there)[:20])
+    raise ValueError(f"{path} has no {role!r}; say which of {known} it is with {role}=…")
+
+
+def _choose_roles(
+    path: Path, there: Iterable[str], label: str | None, environment: str | None
+) -> tuple[str, str]:
+    label = _choose_name(path, "label", label, LABELS, there)
+    return label, _choose_name(path, "environment", environment, ENVIRONMENTS, there)
 
 
 def _warn_of_identifiers(path: Path, table: pd.DataFrame, least: int = 20) -> None:
@@ -283,10 +279,12 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
     return values
 
 
-def _read_labels(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
-    labels = _read_names(path, column, name)
-    check_classes(labels, f"the label {name!r} of {path}")
-    return labels
+def _read_roles(
+    path: Path, table: pd.DataFrame, label: str, environment: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    labels = _read_names(path, table[label], label)
+    check_classes(labels, f"the label {label!r} of {path}")
+    return labels, _read_names(path, table[environment], environment)
 
 
 def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
@@ -295,10 +293,9 @@ def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
     if values.dtype.kind == "U":
         is_number = pd.to_numeric(pd.Series(values), errors="coerce").notna().to_numpy()
         if is_number.any() and not is_number.all():
-            row = int(np.flatnonzero(~is_number)[0])
-            text = str(values[row])
+            row = np.flatnonzero(~is_number)[0]
             warnings.warn(
-                f"column {name!r} of {path} mixes numbers and text, first {text!r} "
+                f"column {name!r} of {path} mixes numbers and text, first {str(values[row])!r} "
                 f"{tell_row(row)}: all are taken as text",
                 stacklevel=4,
             )
