@@ -25,8 +25,7 @@ def choose_data_cache(given: str | Path | None = None) -> Path:
     """
     if given is not None:
         return Path(given).expanduser()
-    own = os.environ.get("EQUIPOISE_CACHE")
-    if own:
+    if own := os.environ.get("EQUIPOISE_CACHE"):
         return Path(own).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "equipoise"
 
@@ -72,6 +71,7 @@ class RowStore:
 
     def __init__(self, path: Path, shape: Sequence[int], dtype: DTypeLike) -> None:
         self.path, self.shape, self.dtype = Path(path), tuple(shape), np.dtype(dtype)
+        self._rows, self._digests = self.path / "rows.bin", self.path / "digests.bin"
         self._row_bytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         self._mapped: NDArray[Any] | None = None
         self._entries: NDArray[Any] = np.empty(0, dtype=ENTRY)
@@ -83,25 +83,13 @@ class RowStore:
                 f"{self.path} holds rows of {found}, expected {expected}; delete that directory"
             )
         if found is None:
-            write_json(self._facts, expected)
+            write_json(self.path / "store.json", expected)
 
     @classmethod
     def reopen(cls, path: Path) -> RowStore | None:
         """The store at `path` with the shape and type it was made with; None if there is none."""
         facts = _read_facts(Path(path))
         return None if facts is None else cls(path, facts["shape"], facts["dtype"])
-
-    @property
-    def _facts(self) -> Path:
-        return self.path / "store.json"
-
-    @property
-    def _rows(self) -> Path:
-        return self.path / "rows.bin"
-
-    @property
-    def _digests(self) -> Path:
-        return self.path / "digests.bin"
 
     def __len__(self) -> int:
         """Rows that are complete: those with their digest."""
@@ -115,11 +103,8 @@ class RowStore:
 
     def find(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
         """The position of each digest's row, −1 where there is none."""
-        known = self._read_entries()["digest"].tobytes()
-        places = {
-            known[start : start + DIGEST_BYTES]: place
-            for place, start in enumerate(range(0, len(known), DIGEST_BYTES))
-        }
+        known = self._read_entries()["digest"]
+        places = {digest.tobytes(): place for place, digest in enumerate(known)}
         return np.array([places.get(digest, -1) for digest in digests], dtype=np.int64)
 
     @contextmanager
