@@ -16,7 +16,7 @@ require("rich", extra="cli")
 import typer
 
 from equipoise import __version__
-from equipoise.cli import balance, data, report, reproduce, sweep, train
+from equipoise.cli import balance, data, reproduce, sweep, train
 
 app = typer.Typer(
     name="equipoise",
@@ -60,8 +60,8 @@ _add(
 )
 _add(train.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
 _add(train.export, "equipoise export runs/x --format onnx --output model.onnx")
-_add(report.report, "equipoise report runs/x --output report.html")
-_add(report.plot, "equipoise plot love runs/x --output love.pdf")
+_add(balance.report, "equipoise report runs/x --output report.html")
+_add(balance.plot, "equipoise plot love runs/x --output love.pdf")
 _add(reproduce.list_names, "equipoise list algorithms --json", name="list")
 _add(sweep.sweep, "equipoise sweep sweep.yaml --output runs --workers 2")
 _add(

@@ -1,4 +1,4 @@
-"""`equipoise balance`."""
+"""`equipoise balance`, `equipoise report` and `equipoise plot`: a balancer, and looking at it."""
 
 from __future__ import annotations
 
@@ -16,66 +16,57 @@ from equipoise.cli.options import (
     Json,
     Quiet,
     Seed,
+    command,
     list_options,
     open_data,
-    plain_errors,
+    opt,
     plain_notes,
     print_json,
-    reads_data,
 )
 
 if TYPE_CHECKING:
     from equipoise.balance_job import BalanceResult
+    from equipoise.report import Target
 
 
-@plain_errors
-@reads_data
+@command
 def balance(
     data: Data,
-    output: Annotated[
-        Path, typer.Option(help="Directory of the results; an interrupted fit resumes there.")
-    ],
+    output: Annotated[Path, opt("Directory of the results; an interrupted fit resumes there.")],
     reading: dict[str, Any],
     leave_out: Annotated[
-        list[str] | None,
-        typer.Option(help="An environment to keep apart for testing; repeatable."),
+        list[str] | None, opt("An environment to keep apart for testing; repeatable.")
     ] = None,
     balance_on: Annotated[
-        str, typer.Option(help="varying, all (of Z, as the paper does) or given (covariates).")
+        str, opt("varying, all (of Z, as the paper does) or given (covariates).")
     ] = "varying",
-    method: Annotated[
-        str, typer.Option(help="match, overlap, entropy, or all to compare them.")
-    ] = "match",
+    method: Annotated[str, opt("match, overlap, entropy, or all to compare them.")] = "match",
     covariates: Annotated[
-        str | None, typer.Option(help="Columns that may be spurious, such as age,scanner.")
+        str | None, opt("Columns that may be spurious, such as age,scanner.")
     ] = None,
     covariate_table: Annotated[
-        Path | None,
-        typer.Option(help="A table of covariates by file name (its first column), for images."),
+        Path | None, opt("A table of covariates by file name (its first column), for images.")
     ] = None,
     exact: Annotated[
-        str | None, typer.Option(help="Covariates in which matches must agree, such as sex.")
+        str | None, opt("Covariates in which matches must agree, such as sex.")
     ] = None,
     n_matches: Annotated[
-        int | None,
-        typer.Option(min=1, help="Other labels matched to each anchor; by default all, up to 9."),
+        int | None, opt("Other labels matched to each anchor; by default all, up to 9.", min=1)
     ] = None,
     latent_dim: Annotated[
-        str | None,
-        typer.Option(help="Latent size (balance-on all), or auto; default: Theorem 3.3's maximum."),
+        str | None, opt("Latent size (balance-on all), or auto; default: Theorem 3.3's maximum.")
     ] = None,
     caliper: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Largest distance of a match; no limit if not set."),
+        float | None, opt("Largest distance of a match; no limit if not set.", min=0.0)
     ] = None,
-    metric: Annotated[str, typer.Option(help="kl, l1, l2 or linf.")] = "kl",
+    metric: Annotated[str, opt("kl, l1, l2 or linf.")] = "kl",
     choices: Choices = None,
-    steps: Annotated[int, typer.Option(min=1, help="Training steps of the VAE, at most.")] = 600,
+    steps: Annotated[int, opt("Training steps of the VAE, at most.", min=1)] = 600,
     seed: Seed = 0,
     device: Device = "cpu",
-    n_jobs: Annotated[int, typer.Option(help="Threads for matching; -1 for all.")] = -1,
+    n_jobs: Annotated[int, opt("Threads for matching; -1 for all.")] = -1,
     data_dir: DataDir = None,
-    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
+    report: Annotated[bool, opt("Write report.html.")] = True,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -200,3 +191,105 @@ def _parse_parameters(choices: list[str]) -> dict[str, Any]:
         check_choice("parameter", name, others)
         found[name] = parse_value(text)
     return found
+
+
+TargetPath = Annotated[
+    Path, typer.Argument(help="Directory of a run, or a saved balancer or its directory.")
+]
+OwnData = Annotated[
+    str | None, opt("The data, as for `balance`, if the target does not name them.")
+]
+Cache = Annotated[Path | None, opt("Directory of the run's balancer; by default beside the run.")]
+
+
+@command
+def report(
+    target: TargetPath,
+    output: Annotated[
+        Path | None, opt("The page; by default report.html in or beside the target.")
+    ] = None,
+    data: OwnData = None,
+    *,
+    reading: dict[str, Any],
+    data_dir: DataDir = None,
+    cache: Cache = None,
+    title: Annotated[str | None, opt("Title of the page.")] = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Write one HTML page on a run or a balancer: verdict, balance, matches, curves."""
+    from equipoise.report import write_report
+
+    opened = _open(target, data, reading, data_dir, cache, device, verbose=not quiet)
+    if not quiet:
+        for sentence in opened.missing:
+            typer.echo(f"note: {sentence}", err=True)
+    page = write_report(
+        output or opened.folder / "report.html",
+        opened.balancer,
+        opened.examples,
+        opened.labels,
+        opened.environments,
+        run=opened.run,
+        title=title,
+        seed=seed,
+        verbose=not quiet,
+    )
+    if not quiet:
+        typer.echo(page)
+
+
+KINDS = (
+    "situations, love, tables, overlap, gallery, counterfactuals, traversals, reuse or tuning; "
+    "of a run also curves or confusions."
+)
+
+
+@command
+def plot(
+    kind: Annotated[str, typer.Argument(help=KINDS)],
+    target: TargetPath,
+    output: Annotated[Path, opt("The picture: .png, .pdf or .svg.")],
+    place: Annotated[
+        str | None, opt("One environment, for love, tables and overlap.", "--in")
+    ] = None,
+    data: OwnData = None,
+    *,
+    reading: dict[str, Any],
+    data_dir: DataDir = None,
+    cache: Cache = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+) -> None:
+    """Draw one picture of a run or a balancer, for a paper or a slide."""
+    from equipoise.checks import check_choice
+    from equipoise.report import PLOTS, check_format, draw_plot, save_figure
+
+    check_choice("plot", kind, PLOTS)
+    check_format(output)
+    opened = _open(target, data, reading, data_dir, cache, device, verbose=True)
+    save_figure(draw_plot(kind, opened, environment=place, seed=seed), output)
+    typer.echo(output)
+
+
+def _open(
+    target: Path,
+    data: str | None,
+    reading: dict[str, Any],
+    data_dir: Path | None,
+    cache: Path | None,
+    device: str,
+    *,
+    verbose: bool,
+) -> Target:
+    """The target, with its data where they were named."""
+    from equipoise.algorithms import choose_device
+    from equipoise.report import open_target
+
+    if data is None and reading:
+        raise ValueError(f"{', '.join(reading)} say how to read --data: name the data as well")
+    dataset = None if data is None else open_data(data, data_dir, reading, verbose=verbose)
+    return open_target(
+        target, dataset, data_dir=data_dir, cache=cache, device=choose_device(device)
+    )

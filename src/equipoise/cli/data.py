@@ -16,11 +16,11 @@ from equipoise.cli.options import (
     Device,
     Json,
     Quiet,
+    command,
     drop_unset,
     open_data,
-    plain_errors,
+    opt,
     print_json,
-    reads_data,
     say,
 )
 
@@ -35,33 +35,28 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Output = Annotated[Path, typer.Option(help="Directory of the new dataset.")]
-Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Threads; one for each processor if not set.")
-]
+Output = Annotated[Path, opt("Directory of the new dataset.")]
+Jobs = Annotated[int | None, opt("Threads; one for each processor if not set.", min=1)]
 
-OnBroken = Annotated[
-    str | None, typer.Option(help="Unreadable images: raise an error (if not set) or skip.")
-]
+OnBroken = Annotated[str | None, opt("Unreadable images: raise an error (if not set) or skip.")]
 
 
 @app.command(epilog="Example: equipoise data check data/PACS --dataset PACS")
-@plain_errors
+@command
 def check(
     directory: Annotated[Path, typer.Argument(help="A folder tree ENVIRONMENT/CLASS/*.jpg.")],
     dataset: Annotated[
         str | None,
-        typer.Option(
-            help="The published set it should be: PACS, VLCS, OfficeHome, TerraIncognita or "
+        opt(
+            "The published set it should be: PACS, VLCS, OfficeHome, TerraIncognita or "
             "DomainNet; by default read from the directory's name."
         ),
     ] = None,
     ignore: Annotated[
-        list[str] | None,
-        typer.Option(help="A kind of problem to ignore, such as count; repeatable."),
+        list[str] | None, opt("A kind of problem to ignore, such as count; repeatable.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="JSON file for the full report.")] = None,
-    show: Annotated[int, typer.Option(min=0, help="Problems of each kind to print.")] = 10,
+    output: Annotated[Path | None, opt("JSON file for the full report.")] = None,
+    show: Annotated[int, opt("Problems of each kind to print.", min=0)] = 10,
     n_jobs: Jobs = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -87,23 +82,22 @@ def check(
     "features",
     epilog="Example: equipoise data features photos --backbone timm/resnet50 --output features",
 )
-@plain_errors
-@reads_data
+@command
 def compute(
     data: Data,
-    backbone: Annotated[str, typer.Option(help="timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME.")],
+    backbone: Annotated[str, opt("timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME.")],
     output: Output,
     reading: dict[str, Any],
     on_broken: OnBroken = None,
     data_dir: DataDir = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Examples at a time.")] = 64,
+    batch_size: Annotated[int, opt("Examples at a time.", min=1)] = 64,
     device: Device = "cpu",
     statistics: Annotated[
         bool,
-        typer.Option(
-            "--statistics",
-            help="Write channel means and deviations of early layers to OUTPUT/statistics, for "
+        opt(
+            "Write channel means and deviations of early layers to OUTPUT/statistics, for "
             "`equipoise train --balance-features`.",
+            "--statistics",
         ),
     ] = False,
     n_jobs: Jobs = None,
@@ -144,8 +138,7 @@ def compute(
     epilog="Example: equipoise data pack patients.csv --label ill --environment hospital "
     "--output patients"
 )
-@plain_errors
-@reads_data
+@command
 def pack(
     data: Data,
     output: Output,

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from equipoise.benchmark import ResultTable
     from equipoise.data import EnvironmentDataset
 
+
+def opt(help: str, *flags: str, **more: Any) -> Any:
+    """An option, inside `Annotated`."""
+    return typer.Option(*flags, help=help, **more)
+
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -29,59 +35,67 @@ Data = Annotated[
         "`equipoise list datasets`."
     ),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Directory of the named dataset's files.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
+DataDir = Annotated[Path | None, opt("Directory of the named dataset's files.")]
+Device = Annotated[str, opt("cpu, cuda, cuda:1, mps or auto.")]
+Seed = Annotated[int, opt("Seed of every random draw.", min=0)]
 Choices = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Another parameter or setting, name=value; repeatable."),
+    list[str] | None, opt("Another parameter or setting, name=value; repeatable.", "--set")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no table.")]
+Json = Annotated[bool, opt("Print JSON for programs.", "--json")]
+Quiet = Annotated[bool, opt("Print no progress and no table.", "--quiet")]
+Files = Annotated[str | None, opt("Column of a table that names image files.", "--path")]
 
-Files = Annotated[
-    str | None, typer.Option("--path", help="Column of a table that names image files.")
-]
-
-#: Options on how to read a user's data, see `reads_data`.
+#: Options on how to read a user's data, by the names of `open_dataset`.
 READING: dict[str, Any] = {
     "path": Files,
-    "label": Annotated[str | None, typer.Option(help="Column or array of labels.")],
-    "environment": Annotated[str | None, typer.Option(help="Column or array of environments.")],
+    "label": Annotated[str | None, opt("Column or array of labels.")],
+    "environment": Annotated[str | None, opt("Column or array of environments.")],
     "features": Annotated[
-        list[str] | None,
-        typer.Option(help="Columns of an example, repeatable or a,b,c; all others if not set."),
+        list[str] | None, opt("Columns of an example, repeatable or a,b,c; all others if not set.")
     ],
     "image_size": Annotated[
-        int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
+        int | None, opt("Side that images are resized to; 224 if not set.", min=1)
     ],
 }
 
 
-def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `READING` in place of its parameter `reading`.
+def command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function a command.
 
-    `reading` is then a dictionary of those that were given, by the names of `open_dataset`.
+    A parameter `reading` becomes the options of `READING`; the function gets a dictionary of
+    those that were given. A user's mistake ends in one sentence and exit code 2, Ctrl-C in 130,
+    without a traceback.
     """
-
-    @wraps(command)
-    def collected(**given: Any) -> Any:
-        reading = {name: given.pop(name) for name in READING}
-        names = [name for value in reading["features"] or [] for name in value.split(",")]
-        reading["features"] = names or None
-        return command(reading=drop_unset(reading), **given)
-
     parameters = []
-    for each in inspect.signature(command, eval_str=True).parameters.values():
+    for each in inspect.signature(function, eval_str=True).parameters.values():
         options = READING if each.name == "reading" else {each.name: each.annotation}
         default = None if each.name == "reading" else each.default
         parameters += [
             inspect.Parameter(name, each.KEYWORD_ONLY, default=default, annotation=option)
             for name, option in options.items()
         ]
-    collected.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    collected.__annotations__ = {each.name: each.annotation for each in parameters}
-    return collected
+
+    @wraps(function)
+    def guarded(**given: Any) -> Any:
+        if "reading" in function.__annotations__:
+            reading = {name: given.pop(name) for name in READING}
+            names = [name for value in reading["features"] or [] for name in value.split(",")]
+            given["reading"] = drop_unset({**reading, "features": names or None})
+        try:
+            return function(**given)
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            if isinstance(error, TypeError) and not _is_ours(error):
+                raise
+            told = speak_of_options(str(error), list_options(guarded))
+            say(f"error: {told}", error=True, style="red")
+            raise typer.Exit(2) from error
+        except KeyboardInterrupt:
+            say("interrupted; give the same command again to resume", error=True)
+            raise typer.Exit(130) from None
+
+    guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    guarded.__annotations__ = {each.name: each.annotation for each in parameters}
+    return guarded
 
 
 def drop_unset(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,29 +157,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and value - value != 0:  # NaN and infinities
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-# --- errors ------------------------------------------------------------------------------------
-
-
-def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's mistake ends in one sentence and exit code 2, Ctrl-C in 130; no traceback."""
-
-    @wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except (ValueError, TypeError, OSError, ImportError) as error:
-            if isinstance(error, TypeError) and not _is_ours(error):
-                raise
-            told = speak_of_options(str(error), list_options(command))
-            say(f"error: {told}", error=True, style="red")
-            raise typer.Exit(2) from error
-        except KeyboardInterrupt:
-            say("interrupted; give the same command again to resume", error=True)
-            raise typer.Exit(130) from None
-
-    return guarded
 
 
 def _is_ours(error: BaseException) -> bool:

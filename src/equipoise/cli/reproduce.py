@@ -20,7 +20,8 @@ from equipoise.cli.options import (
     Json,
     Quiet,
     Seed,
-    plain_errors,
+    command,
+    opt,
     print_json,
     print_tables,
     say,
@@ -37,7 +38,7 @@ METRIC_MEANINGS = {
 Kind = StrEnum("Kind", ["datasets", "algorithms", "metrics", "selections"])
 
 
-@plain_errors
+@command
 def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     as_json: Json = False,
@@ -74,17 +75,15 @@ def _first_line(thing: object) -> str:
     return (thing.__doc__ or "").strip().split("\n")[0]
 
 
-@plain_errors
+@command
 def demo(
-    dataset: Annotated[str, typer.Option(help="Dataset to run on.")] = "ColoredMNIST10",
+    dataset: Annotated[str, opt("Dataset to run on.")] = "ColoredMNIST10",
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Training steps of each run; the recipe's if not set.")
+        int | None, opt("Training steps of each run; the recipe's if not set.", min=1)
     ] = None,
     seed: Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the steps.")] = False,
-    output: Annotated[Path, typer.Option(help="Directory for pictures and results.json.")] = Path(
-        "demo"
-    ),
+    quick: Annotated[bool, opt("A quarter of the steps.", "--quick")] = False,
+    output: Annotated[Path, opt("Directory for pictures and results.json.")] = Path("demo"),
     data_dir: DataDir = None,
     device: Device = "cpu",
     as_json: Json = False,
@@ -113,26 +112,20 @@ ExhibitName = StrEnum(
 Profile = StrEnum("Profile", ["quick", "paper"])
 
 
-@plain_errors
+@command
 def reproduce(
     exhibit: Annotated[
         ExhibitName, typer.Argument(help="A table or figure of the paper, or one of ours.")
     ],
     profile: Annotated[
-        Profile, typer.Option(help="quick: small CNN, minutes a run; paper: as published.")
+        Profile, opt("quick: small CNN, minutes a run; paper: as published.")
     ] = Profile.quick,
-    output: Annotated[Path, typer.Option(help="Directory of table, plot and records.")] = Path(
-        "results"
-    ),
-    runs: Annotated[
-        Path, typer.Option(help="Directory of the runs; finished runs are reused.")
-    ] = Path("runs"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, counted from 0.")] = 3,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Runs at the same time; 0 trains in this process.")
-    ] = 1,
+    output: Annotated[Path, opt("Directory of table, plot and records.")] = Path("results"),
+    runs: Annotated[Path, opt("Directory of the runs; finished runs are reused.")] = Path("runs"),
+    seeds: Annotated[int, opt("Number of seeds, counted from 0.", min=1)] = 3,
+    workers: Annotated[int, opt("Runs at the same time; 0 trains in this process.", min=0)] = 1,
     features: Annotated[
-        Path | None, typer.Option(help="table2 on frozen features, from `equipoise data features`.")
+        Path | None, opt("table2 on frozen features, from `equipoise data features`.")
     ] = None,
     choices: Choices = None,
     device: Device = "cpu",
@@ -183,10 +176,8 @@ THEOREMS = {
     "balance": "Theorems 3.6 and 3.7: which functions balance, and each label's share in batches.",
     "minimax": "Theorem 2.4: has the balanced Bayes classifier the least worst-case risk?",
 }
-FirstSeed = Annotated[
-    int, typer.Option(min=0, help="First seed; every random draw follows from it.")
-]
-Output = Annotated[Path, typer.Option(help="Directory of records, tables and plot; resumes there.")]
+FirstSeed = Annotated[int, opt("First seed; every random draw follows from it.", min=0)]
+Output = Annotated[Path, opt("Directory of records, tables and plot; resumes there.")]
 
 
 def _add_theorem(name: str, meaning: str) -> None:
@@ -195,14 +186,12 @@ def _add_theorem(name: str, meaning: str) -> None:
     @theory.command(
         name, help=meaning, epilog=f"Example: equipoise theory {name} --output theory/{name}"
     )
-    @plain_errors
+    @command
     def run_theorem(
         seed: FirstSeed = 0,
         output: Output = Path("theory", name),
-        quick: Annotated[
-            bool, typer.Option("--quick", help="Small sizes, for a first look.")
-        ] = False,
-        jobs: Annotated[int, typer.Option(help="Number of processes; -1 for every core.")] = 1,
+        quick: Annotated[bool, opt("Small sizes, for a first look.", "--quick")] = False,
+        jobs: Annotated[int, opt("Number of processes; -1 for every core.")] = 1,
         as_json: Json = False,
         quiet: Quiet = False,
     ) -> None:

@@ -14,7 +14,8 @@ from equipoise.cli.options import (
     Device,
     Json,
     Quiet,
-    plain_errors,
+    command,
+    opt,
     print_json,
     print_tables,
     say,
@@ -24,27 +25,23 @@ if TYPE_CHECKING:
     from equipoise.benchmark import Workers
 
 
-@plain_errors
+@command
 def sweep(
     spec: Annotated[Path, typer.Argument(help="YAML file of the sweep; see docs/benchmark.md.")],
-    output: Annotated[
-        Path, typer.Option(help="Directory of the runs; sweeps may share one.")
-    ] = Path("runs"),
+    output: Annotated[Path, opt("Directory of the runs; sweeps may share one.")] = Path("runs"),
     workers: Annotated[
-        int | None,
-        typer.Option(min=0, help="Runs at the same time; 1 if not set; 0 trains in this process."),
+        int | None, opt("Runs at the same time; 1 if not set; 0 trains in this process.", min=0)
     ] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="Distribute the runs with Ray.")] = False,
+    ray: Annotated[bool, opt("Distribute the runs with Ray.", "--ray")] = False,
     ray_address: Annotated[
-        str | None,
-        typer.Option(help="Address of a Ray cluster, or auto; a local one starts if not set."),
+        str | None, opt("Address of a Ray cluster, or auto; a local one starts if not set.")
     ] = None,
-    cpus_per_run: Annotated[float, typer.Option(help="CPUs that Ray reserves for a run.")] = 1.0,
-    gpus_per_run: Annotated[float, typer.Option(help="GPUs that Ray reserves for a run.")] = 0.0,
+    cpus_per_run: Annotated[float, opt("CPUs that Ray reserves for a run.")] = 1.0,
+    gpus_per_run: Annotated[float, opt("GPUs that Ray reserves for a run.")] = 0.0,
     device: Device = "cpu",
     data_dir: DataDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, train none.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the listed runs as JSON.")] = False,
+    dry_run: Annotated[bool, opt("List the runs, train none.", "--dry-run")] = False,
+    as_json: Annotated[bool, opt("Print the listed runs as JSON.", "--json")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train every run of a sweep; an interrupted sweep resumes with the same command."""
@@ -103,32 +100,26 @@ Format = StrEnum("Format", ["terminal", "markdown", "latex", "csv"])
 Spread = StrEnum("Spread", ["deviation", "error", "domainbed"])
 
 
-@plain_errors
+@command
 def table(
     runs: Annotated[
         Path, typer.Argument(help="Directory of runs or DomainBed logs, or a sweep's sweep-….json.")
     ],
     selection: Annotated[
-        list[str] | None,
-        typer.Option(help="A rule of `equipoise list selections`; repeatable; all if not set."),
+        list[str] | None, opt("A rule of `equipoise list selections`; repeatable; all if not set.")
     ] = None,
     spread: Annotated[
-        Spread, typer.Option(help="Deviation over seeds, error of the mean, or DomainBed's.")
+        Spread, opt("Deviation over seeds, error of the mean, or DomainBed's.")
     ] = Spread.deviation,
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A setting that gets rows of its own, e.g. degree_of_balancing; repeatable."
-        ),
+        opt("A setting that gets rows of its own, e.g. degree_of_balancing; repeatable."),
     ] = None,
     where: Annotated[
-        list[str] | None,
-        typer.Option(help="Only runs with this setting, name=value; repeatable."),
+        list[str] | None, opt("Only runs with this setting, name=value; repeatable.")
     ] = None,
-    format: Annotated[Format, typer.Option(help="Format of the printed table.")] = Format.terminal,
-    output: Annotated[
-        Path | None, typer.Option(help="A file: .md, .tex or .csv; printed if not set.")
-    ] = None,
+    format: Annotated[Format, opt("Format of the printed table.")] = Format.terminal,
+    output: Annotated[Path | None, opt("A file: .md, .tex or .csv; printed if not set.")] = None,
     as_json: Json = False,
 ) -> None:
     """Tabulate finished runs: mean ± spread over seeds, by selection rule, beside the paper's."""
@@ -152,18 +143,18 @@ def table(
         typer.echo(benchmark.FORMATS[format.value](tables), nl=False)
 
 
-@plain_errors
+@command
 def import_sweep(
     directory: Annotated[Path, typer.Argument(help="A DomainBed sweep: a folder for each run.")],
     selection: Annotated[
-        str, typer.Option(help="train-domain, leave-one-domain-out or test-domain.")
+        str, opt("train-domain, leave-one-domain-out or test-domain.")
     ] = "train-domain",
     output: Annotated[
-        Path | None, typer.Option(help="Sweep file with the chosen hyperparameters, .yaml.")
+        Path | None, opt("Sweep file with the chosen hyperparameters, .yaml.")
     ] = None,
-    table: Annotated[Path | None, typer.Option(help="The table as .md, .tex or .csv.")] = None,
+    table: Annotated[Path | None, opt("The table as .md, .tex or .csv.")] = None,
     spread: Annotated[
-        Spread, typer.Option(help="As DomainBed prints it, or deviation or error over seeds.")
+        Spread, opt("As DomainBed prints it, or deviation or error over seeds.")
     ] = Spread.domainbed,
     as_json: Json = False,
 ) -> None:

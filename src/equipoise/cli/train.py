@@ -21,10 +21,10 @@ from equipoise.cli.options import (
     Json,
     Quiet,
     check_options,
+    command,
     drop_unset,
-    plain_errors,
+    opt,
     print_json,
-    reads_data,
 )
 
 if TYPE_CHECKING:
@@ -32,65 +32,50 @@ if TYPE_CHECKING:
 
 
 Form = StrEnum("Form", ["onnx", "torch"])
-Selection = Annotated[
-    str | None, typer.Option(help="Which checkpoint; by default 'balanced' if it was kept.")
-]
+Selection = Annotated[str | None, opt("Which checkpoint; by default 'balanced' if it was kept.")]
 
 
-@plain_errors
-@reads_data
+@command
 def train(
     dataset: Annotated[
         str,
-        typer.Option(
-            help="A name of `equipoise list datasets`, or the path of a folder tree of images, of "
+        opt(
+            "A name of `equipoise list datasets`, or the path of a folder tree of images, of "
             "a .csv, .parquet or .npz file, or of what `equipoise data pack` wrote."
         ),
     ],
-    algorithm: Annotated[str, typer.Option(help="A name of `equipoise list algorithms`.")],
+    algorithm: Annotated[str, opt("A name of `equipoise list algorithms`.")],
     test_environment: Annotated[
-        str, typer.Option(help="Environment left out of training: name, position, or none.")
+        str, opt("Environment left out of training: name, position, or none.")
     ],
-    output: Annotated[
-        Path, typer.Option(help="Directory of the run; an interrupted run resumes there.")
-    ],
+    output: Annotated[Path, opt("Directory of the run; an interrupted run resumes there.")],
     reading: dict[str, Any],
-    sampling: Annotated[
-        str, typer.Option(help="random, balanced, oracle or class-balanced.")
-    ] = "balanced",
-    seed: Annotated[int, typer.Option(help="Seed of weights, batches and the balancer.")] = 0,
-    data_seed: Annotated[int, typer.Option(help="Seed of the data and their held-out part.")] = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="The quick recipe instead of DomainBed's.")
-    ] = False,
+    sampling: Annotated[str, opt("random, balanced, oracle or class-balanced.")] = "balanced",
+    seed: Annotated[int, opt("Seed of weights, batches and the balancer.")] = 0,
+    data_seed: Annotated[int, opt("Seed of the data and their held-out part.")] = 0,
+    quick: Annotated[bool, opt("The quick recipe instead of DomainBed's.", "--quick")] = False,
     choices: Choices = None,
-    steps: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
-    checkpoint_every: Annotated[
-        int | None, typer.Option(help="Training steps per evaluation.")
-    ] = None,
+    steps: Annotated[int | None, opt("Number of training steps.")] = None,
+    checkpoint_every: Annotated[int | None, opt("Training steps per evaluation.")] = None,
     featurizer: Annotated[
-        str | None, typer.Option(help="mnist-cnn, small-cnn, mlp, resnet18, resnet50 or auto.")
+        str | None, opt("mnist-cnn, small-cnn, mlp, resnet18, resnet50 or auto.")
     ] = None,
-    augmentation: Annotated[str | None, typer.Option(help="none, shift, affine or photo.")] = None,
+    augmentation: Annotated[str | None, opt("none, shift, affine or photo.")] = None,
     balance_features: Annotated[
         Path | None,
-        typer.Option(
-            help="Fit the balancer on other features of the same examples, as `equipoise data "
+        opt(
+            "Fit the balancer on other features of the same examples, as `equipoise data "
             "features --statistics` writes them."
         ),
     ] = None,
     select: Annotated[
-        list[str] | None, typer.Option(help="Keep the best checkpoint by this rule; repeatable.")
+        list[str] | None, opt("Keep the best checkpoint by this rule; repeatable.")
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="float32 or bf16.")] = None,
+    precision: Annotated[str | None, opt("float32 or bf16.")] = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
-    num_workers: Annotated[
-        int, typer.Option(min=0, max=1024, help="Processes that fetch examples ahead.")
-    ] = 0,
-    track: Annotated[
-        list[str] | None, typer.Option(help="tensorboard, mlflow or wandb; repeatable.")
-    ] = None,
+    num_workers: Annotated[int, opt("Processes that fetch examples ahead.", min=0, max=1024)] = 0,
+    track: Annotated[list[str] | None, opt("tensorboard, mlflow or wandb; repeatable.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -153,28 +138,23 @@ def _print_result(result: RunResult, output: Path) -> None:
     Console().print(table)
 
 
-@plain_errors
+@command
 def predict(
     run: Annotated[Path, typer.Argument(help="Directory of a trained run.")],
     examples: Annotated[
-        Path | None,
-        typer.Option("--input", help=".npy, .npz, .csv or .parquet, or a folder of .npy files."),
+        Path | None, opt(".npy, .npz, .csv or .parquet, or a folder of .npy files.", "--input")
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Which array of an .npz.")] = None,
+    key: Annotated[str | None, opt("Which array of an .npz.")] = None,
     path: Files = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="A dataset by name, in place of files.")
-    ] = None,
-    environment: Annotated[
-        str | None, typer.Option(help="Only this environment of the dataset.")
-    ] = None,
+    dataset: Annotated[str | None, opt("A dataset by name, in place of files.")] = None,
+    environment: Annotated[str | None, opt("Only this environment of the dataset.")] = None,
     output: Annotated[
-        Path | None, typer.Option(help=".csv, .parquet or .npz; by default CSV is printed.")
+        Path | None, opt(".csv, .parquet or .npz; by default CSV is printed.")
     ] = None,
     selection: Selection = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
-    data_seed: Annotated[int, typer.Option(help="Seed of the dataset.")] = 0,
+    data_seed: Annotated[int, opt("Seed of the dataset.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Predict labels with a trained model."""
@@ -208,13 +188,11 @@ def predict(
         typer.echo(table.to_csv(index=False), nl=False)
 
 
-@plain_errors
+@command
 def export(
     run: Annotated[Path, typer.Argument(help="Directory of a trained run.")],
-    output: Annotated[Path, typer.Option(help="The file: .onnx or .pt2.")],
-    format: Annotated[
-        Form, typer.Option(help="onnx for ONNX Runtime, torch for torch.export.load.")
-    ] = Form.onnx,
+    output: Annotated[Path, opt("The file: .onnx or .pt2.")],
+    format: Annotated[Form, opt("onnx for ONNX Runtime, torch for torch.export.load.")] = Form.onnx,
     selection: Selection = None,
 ) -> None:
     """Write the trained network with its labels as one file for other programs."""
