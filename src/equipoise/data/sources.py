@@ -91,17 +91,15 @@ class MapStyleSource:
         return _stack(rows)
 
 
-class ColumnSource:
+class ColumnSource(MapStyleSource):
     """Columns of a dataset whose items are dictionaries, as of Hugging Face.
 
     One column may hold arrays or images; several hold a number each.
     """
 
     def __init__(self, dataset: Any, columns: Sequence[str]) -> None:
-        self.dataset, self.feature_names = dataset.select_columns(list(columns)), tuple(columns)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
+        super().__init__(dataset.select_columns(list(columns)))
+        self.feature_names = tuple(columns)
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         batch = self.dataset[indices.tolist()]
@@ -134,14 +132,14 @@ def as_source(x: Any) -> Source:
     >>> as_source(np.array([[51, 255]], dtype=np.uint8)).fetch(np.array([0]))
     tensor([[0.2000, 1.0000]])
     """
-    if isinstance(x, EnvironmentDataset | ArraySource | MapStyleSource | ColumnSource):
+    if isinstance(x, EnvironmentDataset | ArraySource | MapStyleSource):
         return x
     if isinstance(x, Tensor):
         return ArraySource(x)
     if sparse.issparse(x):
-        size = math.prod(x.shape) * 8
+        what = f"the sparse matrix of shape {x.shape} as a dense one"
         hint = "reduce it first, e.g. with sklearn.decomposition.TruncatedSVD"
-        check_memory(f"the sparse matrix of shape {x.shape} as a dense one", size, hint=hint)
+        check_memory(what, math.prod(x.shape) * 8, hint=hint)
         return ArraySource(torch.from_numpy(x.toarray()))
     _refuse_streams(x)
     if (
@@ -203,8 +201,7 @@ def take_columns(
     else:
         check_type("features", features, (str, list, tuple, np.ndarray))
         chosen = [features] if isinstance(features, str) else list(features)
-        for name in chosen:
-            check_choice("column features=", name, there)
+        chosen = [check_choice("column features=", name, there) for name in chosen]
     if not chosen:
         raise ValueError("there are no columns besides label and environment: features are missing")
     return ColumnSource(X, chosen) if hugging else X[chosen], y, environments
@@ -260,11 +257,8 @@ def flatten_examples(source: Source, indices: NDArray[np.int64], *, largest: int
     >>> flatten_examples(pictures, np.arange(2)).shape
     torch.Size([2, 2028])
     """
-    rows = [
-        _flatten(source.fetch(indices[start : start + BLOCK]), largest)
-        for start in range(0, len(indices), BLOCK)
-    ]
-    return torch.cat(rows)
+    blocks = np.split(indices, range(BLOCK, len(indices), BLOCK))
+    return torch.cat([_flatten(source.fetch(block), largest) for block in blocks])
 
 
 def _flatten(x: Tensor, largest: int) -> Tensor:
