@@ -13,8 +13,8 @@ import json
 import math
 import os
 import re
+import secrets
 import stat
-import tempfile
 import types
 import typing
 import zipfile
@@ -40,7 +40,6 @@ STATE_VERSION = 2
 PAGE, PART = 4096, 2**24
 #: An odd weight for each word of a page: one flipped bit always changes the sum.
 WEIGHTS = np.arange(1, PAGE // 2, 2, dtype=np.uint32) * np.uint32(0x9E3779B1)
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DamagedFile(ValueError):
@@ -55,9 +54,6 @@ class WriteFailed(OSError):
     """A file that could not be written; what was there before is intact."""
 
 
-# --- writing -----------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def write_whole(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it over `path` if the block succeeds.
@@ -68,18 +64,19 @@ def write_whole(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     with tell_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(
-            prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent
-        )
-        os.close(handle)
-        temporary = Path(name)
+        temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(4)}.part"
+        temporary.touch(exist_ok=False)
         try:
             yield temporary
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)
-            _sync_directory(path.parent)
+            if hasattr(os, "O_DIRECTORY"):  # let the new name survive a power cut; not on Windows
+                handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -95,27 +92,14 @@ def tell_write_errors(path: str | Path) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or str(error)
         told = re.search(r"os error (\d+)", str(error))  # as safetensors has it
         number = int(told[1]) if told else getattr(error, "errno", None)
-        advice = (
-            "Make room and give the same command again"
-            if number in NO_ROOM
-            else "Choose another place, or make this one writable"
-        )
+        advice = "Choose another place, or make this one writable"
+        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            advice = "Make room and give the same command again"
         failed = WriteFailed(
             f"{path} could not be written ({reason}); what was saved before is intact. {advice}"
         )
         failed.errno = number
         raise failed from error
-
-
-def _sync_directory(path: Path) -> None:
-    """Let the new name survive a power cut, where the system can (Windows cannot)."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove_parts(directory: str | Path, name: str = "*") -> None:
@@ -125,12 +109,6 @@ def remove_parts(directory: str | Path, name: str = "*") -> None:
     """
     for part in Path(directory).glob(f".{name}.*.part"):
         part.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_json(path: str | Path, content: Any) -> None:
@@ -159,9 +137,6 @@ def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any
     state = {"version": STATE_VERSION, "facts": facts, DIGEST: _digest_state(plain, facts)}
     with write_whole(path) as temporary:
         save_file(plain, temporary, metadata={"state": json.dumps(state)})
-
-
-# --- digests -----------------------------------------------------------------------------------
 
 
 def stamp(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,9 +193,6 @@ def _sum_pages(content: NDArray[np.uint8]) -> bytes:
     return sums.tobytes() + content[end:].tobytes()
 
 
-# --- reading -----------------------------------------------------------------------------------
-
-
 def check_regular(path: str | Path) -> Path:
     """Refuse what is no regular file: a pipe or a device would be waited for without end."""
     path = check_path("path", path)
@@ -262,16 +234,12 @@ def read_json(
         content = json.loads(text)
         if stamped and not (is_intact(content) and _spell_json(content) == text):
             raise ValueError("its content does not fit its digest")
-    except RecursionError:
-        raise DamagedFile(f"{path} is damaged (it is nested too deeply); {hint}") from None
-    except (OSError, ValueError) as error:
-        raise DamagedFile(f"{path} is damaged ({error}); {hint}") from error
-    if stamped:
-        del content[DIGEST]
-    try:
+        if stamped:
+            del content[DIGEST]
         check_fields(content, schema)
-    except ValueError as error:
-        raise DamagedFile(f"{path} is damaged ({error}); {hint}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise DamagedFile(f"{path} is damaged ({reason}); {hint}") from error
     return content
 
 
@@ -367,12 +335,9 @@ def read_array(path: str | Path, name: str | None = None) -> NDArray[Any]:
 def _read_npy(opened: IO[bytes], size: int) -> NDArray[Any]:
     check_memory("it", size)
     version = np.lib.format.read_magic(opened)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if read_header is None:
+    if version not in ((1, 0), (2, 0)):
         raise ValueError(f"its format has the version {version}")
+    read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
     shape, in_columns, kind = read_header(opened)
     if kind.hasobject:
         raise ValueError("it holds Python objects, which are never unpacked")
@@ -395,9 +360,6 @@ def _open_npz(path: Path) -> Iterator[zipfile.ZipFile]:
         raise ValueError(f"{path} cannot be read as arrays: {error}{hint}") from error
     with archive:
         yield archive
-
-
-# --- locks -------------------------------------------------------------------------------------
 
 
 class Locked(Exception):
