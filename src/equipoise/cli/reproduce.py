@@ -6,7 +6,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -44,35 +44,31 @@ def list_names(
     as_json: Json = False,
 ) -> None:
     """List what can be named in other commands, with a line on each."""
-    names = _names_of(kind)
-    if as_json:
-        print_json(names)
-        return
-    table = Table("name", "what it is", title=kind.value)
-    for name, meaning in names.items():
-        table.add_row(escape(name), escape(meaning))
-    Console().print(table)
-
-
-def _names_of(kind: Kind) -> dict[str, str]:
-    # Imported here: `equipoise --help` must not wait for torch.
+    names: dict[str, Any] = METRIC_MEANINGS
     if kind is Kind.datasets:
         from equipoise.data import list_datasets
 
-        return list_datasets()
-    if kind is Kind.algorithms:
+        names = list_datasets()
+    elif kind is Kind.algorithms:
         from equipoise.algorithms import get_algorithm, list_algorithms
 
-        return {name: _first_line(get_algorithm(name)) for name in list_algorithms()}
-    if kind is Kind.metrics:
-        return METRIC_MEANINGS
-    from equipoise.benchmark import RULES
+        names = {name: get_algorithm(name) for name in list_algorithms()}
+    elif kind is Kind.selections:
+        from equipoise.benchmark import RULES
 
-    return {name: _first_line(rule) for name, rule in RULES.items()}
-
-
-def _first_line(thing: object) -> str:
-    return (thing.__doc__ or "").strip().split("\n")[0]
+        names = RULES
+    # What something is stands in the first line of its docstring.
+    texts = {
+        name: what if isinstance(what, str) else (what.__doc__ or "").strip().split("\n")[0]
+        for name, what in names.items()
+    }
+    if as_json:
+        print_json(texts)
+        return
+    table = Table("name", "what it is", title=kind.value)
+    for name, meaning in texts.items():
+        table.add_row(escape(name), escape(meaning))
+    Console().print(table)
 
 
 @command
