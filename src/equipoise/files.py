@@ -1,7 +1,6 @@
 """Files that are written whole or not at all, and checked when they are read.
 
-Every file that the package writes for itself carries a digest of its content. It finds damage
-(a flipped bit, a cut end), not forgery. One reader for each format, and one kind of error.
+Every file that the package writes for itself carries a digest, which finds damage, not forgery.
 """
 
 from __future__ import annotations
@@ -116,11 +115,7 @@ def write_json(path: str | Path, content: Any) -> None:
     if isinstance(content, Mapping):
         content = stamp(content)
     with write_whole(path) as temporary:
-        temporary.write_text(_spell_json(content), encoding="utf-8")
-
-
-def _spell_json(content: Any) -> str:
-    return json.dumps(content, indent=2) + "\n"
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any) -> None:
@@ -216,15 +211,8 @@ def read_json(
 ) -> Any:
     """Read a JSON file and check it; whatever is wrong with it is a `DamagedFile`.
 
-    Parameters
-    ----------
-    path : str or Path
-    schema : type, list or dict
-        What it must hold, see `check_fields`.
-    stamped : bool
-        Whether it must carry the digest that `write_json` gives; it is taken off.
-    hint : str
-        What to do about a damaged one.
+    `schema` is what it must hold, see `check_fields`; `stamped`, whether it must carry the digest
+    that `write_json` gives, which is taken off; `hint`, what to do about a damaged one.
     """
     path = check_regular(path)
     try:
@@ -232,7 +220,7 @@ def read_json(
             raise ValueError(f"it is larger than {MOST_JSON_BYTES >> 20} MB")
         text = path.read_text(encoding="utf-8")
         content = json.loads(text)
-        if stamped and not (is_intact(content) and _spell_json(content) == text):
+        if stamped and not (is_intact(content) and text == json.dumps(content, indent=2) + "\n"):
             raise ValueError("its content does not fit its digest")
         if stamped:
             del content[DIGEST]
@@ -254,10 +242,15 @@ def check_fields(value: Any, schema: Any, place: str = "") -> None:
     Traceback (most recent call last):
     ValueError: names[0] must be str, got 1
     """
-    if schema is Any:
-        return
+    kind = type(schema) if isinstance(schema, dict | list) else schema
+    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    allowed = {*kinds, int} if float in kinds else set(kinds)
+    if schema is not Any and type(value) not in allowed:
+        names = ["null" if k is types.NoneType else k.__name__ for k in kinds]
+        raise ValueError(
+            f"{place or 'its content'} must be {' or '.join(names)}, got {show(value)}"
+        )
     if isinstance(schema, dict):
-        _check_is(value, dict, place)
         for name, inner in schema.items():
             field = name.removesuffix("?")
             where = f"{place}.{field}" if place else field
@@ -266,21 +259,8 @@ def check_fields(value: Any, schema: Any, place: str = "") -> None:
             elif not name.endswith("?"):
                 raise ValueError(f"{where} is missing")
     elif isinstance(schema, list):
-        _check_is(value, list, place)
         for position, each in enumerate(value):
             check_fields(each, schema[0], f"{place}[{position}]")
-    else:
-        _check_is(value, schema, place)
-
-
-def _check_is(value: Any, kind: Any, place: str) -> None:
-    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    allowed = {*kinds, int} if float in kinds else set(kinds)
-    if type(value) not in allowed:
-        names = ["null" if k is types.NoneType else k.__name__ for k in kinds]
-        raise ValueError(
-            f"{place or 'its content'} must be {' or '.join(names)}, got {show(value)}"
-        )
 
 
 def load_state(path: str | Path) -> tuple[dict[str, torch.Tensor], Any]:
