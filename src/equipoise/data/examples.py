@@ -238,11 +238,7 @@ def check_column(name: str, values: ArrayLike) -> NDArray:
 
 
 def find_feature_names(X: Any) -> Names | None:
-    """The names of a data frame's columns, or those that a dataset knows; None if there are none.
-
-    >>> find_feature_names(pd.DataFrame({"age": [40], "weight": [70]}))
-    ('age', 'weight')
-    """
+    """The names of a data frame's columns, or those that a dataset knows; else None."""
     columns = list_columns(X)
     names = getattr(X, "feature_names", None) if columns is None else columns
     return None if names is None else tuple(str(name) for name in names)
@@ -289,11 +285,7 @@ class ReorderedFeatures(EnvironmentSubset):
 
 
 def list_some(names: Iterable[object], at_most: int = 5) -> str:
-    """The first few names, and how many more there are.
-
-    >>> list_some(["a", "b", "c"], at_most=2)
-    'a, b and 1 more'
-    """
+    """The first few names, and how many more there are."""
     listed = [str(name) for name in names]
     more = f" and {len(listed) - at_most} more" if len(listed) > at_most else ""
     return ", ".join(listed[:at_most]) + more

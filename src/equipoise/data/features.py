@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.checks import check_count, check_device, check_text, check_type
-from equipoise.data.cache import RowStore, choose_data_cache, tell_wait
+from equipoise.data.cache import RowStore, choose_data_cache
 from equipoise.data.dataset import EnvironmentDataset, identify_all
 from equipoise.progress import track
 
@@ -72,7 +72,7 @@ def compute_features(
     cache : str or Path, optional
         Directory of features; by default $EQUIPOISE_CACHE or the user's cache.
 
-    What is computed is kept as it goes, so that an interrupted call goes on where it stopped.
+    An interrupted call goes on where it stopped.
 
     >>> import tempfile
     >>> from equipoise.data import Examples
@@ -103,9 +103,8 @@ def compute_statistics(
     >>> import tempfile
     >>> from equipoise.data import Examples
     >>> pictures = Examples(np.zeros((4, 3, 8, 8)), [0, 1, 0, 1], [0, 0, 1, 1])
-    >>> features, statistics = compute_statistics(
-    ...     pictures, nn.Conv2d(3, 5, 3), cache=tempfile.mkdtemp()
-    ... )
+    >>> backbone, cache = nn.Conv2d(3, 5, 3), tempfile.mkdtemp()
+    >>> features, statistics = compute_statistics(pictures, backbone, cache=cache)
     >>> features.input_shape, statistics.input_shape, statistics.feature_names[0]
     ((5,), (16,), 'pixels mean 1')
     """
@@ -161,7 +160,7 @@ def _keep(
         if store is None:  # the length of a vector is known once there is one
             one = _run(network, dataset, np.zeros(1, dtype=np.int64), device)
             store = RowStore(folder, one.shape[1:], np.float32)
-        with store.writing(on_wait=tell_wait(folder, verbose)):
+        with store.writing(verbose=verbose):
             missing = np.flatnonzero(store.find(digests) < 0)
             first = {digests[i]: int(i) for i in reversed(missing)}  # equal examples once
             wanted = np.array(sorted(first.values()), dtype=np.int64)
@@ -296,11 +295,7 @@ IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 
 
 class ImageBackbone(nn.Module):
-    """A network that expects pixels of a certain mean and deviation, given pixels in 0…1.
-
-    >>> ImageBackbone(nn.Flatten())(torch.zeros(1, 3, 2, 2)).shape
-    torch.Size([1, 12])
-    """
+    """A network that expects pixels of a certain mean and deviation, given pixels in 0…1."""
 
     def __init__(
         self,
@@ -355,11 +350,7 @@ def load_backbone(name: str) -> nn.Module:
 
 
 def fingerprint_backbone(backbone: nn.Module) -> str:
-    """Sixteen hexadecimal digits from a network's layers and every weight and constant in it.
-
-    >>> fingerprint_backbone(nn.ReLU()) == fingerprint_backbone(nn.GELU())
-    False
-    """
+    """Sixteen hexadecimal digits from a network's layers and every weight and constant in it."""
     layers = re.sub(r" at 0x[0-9a-f]+", "", f"{type(backbone).__qualname__} {backbone!r}")
     digest = hashlib.sha256(layers.encode())
     for name, tensor in (*backbone.named_parameters(), *backbone.named_buffers()):

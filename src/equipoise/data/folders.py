@@ -126,11 +126,7 @@ def scan_folders(
 
 
 def spell(name: str) -> str:
-    """A name without the differences that copies of a dataset have.
-
-    >>> spell("Real World") == spell("real_world")
-    True
-    """
+    """A name without the differences that copies of a dataset have."""
     return name.lower().replace(" ", "_")
 
 
@@ -189,10 +185,7 @@ def _files_below(folder: Path) -> list[Path]:
 
 
 class ImageFiles(EnvironmentDataset):
-    """Images in files, decoded once and then read from a cache.
-
-    `paths` are the files of the examples, relative to `root`; `skipped` the broken ones.
-    """
+    """Images in files, decoded once and then read from a cache."""
 
     def _decode(
         self,
@@ -319,11 +312,7 @@ class ManifestEnvironments(ImageFiles):
 
 
 def check_image_size(size: int | Sequence[int]) -> Size:
-    """Height and width from a side or both.
-
-    >>> check_image_size(32)
-    (32, 32)
-    """
+    """Height and width from a side or both."""
     sides: Any = (size, size) if type(size) is int else size
     whole = isinstance(sides, tuple | list) and all(type(side) is int for side in sides)
     if not whole or len(sides) != 2 or not all(0 < side <= 10_000 for side in sides):

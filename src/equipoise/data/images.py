@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.checks import require
-from equipoise.data.cache import RowStore, count_threads, tell_wait
+from equipoise.data.cache import RowStore, count_threads
 from equipoise.files import check_regular, write_whole
 from equipoise.progress import track
 
@@ -60,7 +60,7 @@ def cache_images(
     positions = store.find(digests)
     broken: dict[bytes, str] = {}
     if (positions < 0).any():
-        with store.writing(on_wait=tell_wait(store.path, verbose)):
+        with store.writing(verbose=verbose):
             positions = store.find(digests)  # another process may have been faster
             first = {digests[i]: root / paths[i] for i in np.flatnonzero(positions < 0).tolist()}
             broken = _decode_into(store, first, size, n_jobs, verbose)

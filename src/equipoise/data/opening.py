@@ -110,10 +110,7 @@ def list_datasets() -> dict[str, str]:
 def get_dataset(
     name: str, *, data_dir: str | Path | None = None, data_seed: int = 0, **settings: Any
 ) -> EnvironmentDataset:
-    """Load a dataset by name, or open the one at a path (see `open_dataset`).
-
-    A path may start at `data_dir`. The error for an unknown name suggests the nearest.
-    """
+    """Load a dataset by name, or open the one at a path (see `open_dataset`)."""
     path = check_dataset(name, data_dir=data_dir)
     if path is not None:
         return open_dataset(path, **settings)

@@ -171,16 +171,11 @@ class ImageBenchmark:
 
 
 def list_image_benchmarks() -> dict[str, ImageBenchmark]:
-    """The published sets by name, as `published.json` describes them.
-
-    >>> sum(list_image_benchmarks()["PACS"].counts[0].values())
-    9991
-    """
+    """The published sets by name, as `published.json` describes them."""
     text = files("equipoise.data").joinpath("published.json").read_text()
+    parts = ("folders", "counts", "classes")
     return {
-        name: ImageBenchmark(
-            name, tuple(facts["folders"]), tuple(facts["counts"]), tuple(facts["classes"])
-        )
+        name: ImageBenchmark(name, *(tuple(facts[part]) for part in parts))
         for name, facts in json.loads(text).items()
     }
 
@@ -192,10 +187,7 @@ def get_image_benchmark(name: str) -> ImageBenchmark:
 
 
 def find_benchmark(benchmark: ImageBenchmark, data_dir: str | Path | None) -> Path:
-    """The directory with the environments: `data_dir`, or a folder of the set's name in it.
-
-    Without `data_dir` the variable EQUIPOISE_DATA is looked at.
-    """
+    """The directory with the environments: `data_dir`, or a folder of the set's name in it."""
     given = data_dir or os.environ.get("EQUIPOISE_DATA")
     names = benchmark.environment_names
     how = (
@@ -216,10 +208,7 @@ def find_benchmark(benchmark: ImageBenchmark, data_dir: str | Path | None) -> Pa
 
 
 class BenchmarkImages(ImageFolderEnvironments):
-    """A published set of images under its own name; see `ImageFolderEnvironments`.
-
-    Environments and labels have the published names and order, whatever else lies there.
-    """
+    """A published set of images under its own name; see `ImageFolderEnvironments`."""
 
     def __init__(
         self, *, data_dir: str | Path | None = None, data_seed: int = 0, **settings: Any

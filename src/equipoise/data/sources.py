@@ -69,10 +69,7 @@ class ArraySource:
 
 
 class MapStyleSource:
-    """Any map-style dataset; an item is x, or a tuple that begins with x.
-
-    Items are fetched one by one, so give a run of slow items `num_workers`.
-    """
+    """Any map-style dataset; an item is x, or a tuple that begins with x."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -127,11 +124,7 @@ def _stack(rows: list[Any]) -> Tensor:
 
 
 def as_source(x: Any) -> Source:
-    """Wrap an array, a tensor, a data frame, a sparse matrix or a dataset.
-
-    >>> as_source(np.array([[51, 255]], dtype=np.uint8)).fetch(np.array([0]))
-    tensor([[0.2000, 1.0000]])
-    """
+    """Wrap an array, a tensor, a data frame, a sparse matrix or a dataset."""
     if isinstance(x, EnvironmentDataset | ArraySource | MapStyleSource):
         return x
     if isinstance(x, Tensor):
@@ -240,11 +233,7 @@ def _check_channels_first(shape: tuple[int, ...]) -> None:
 
 
 def tell_row(index: int | np.integer) -> str:
-    """Where an example stands, counted from 1 and from 0, without the header of a table.
-
-    >>> tell_row(4)
-    'in row 5 (index 4)'
-    """
+    """Where an example stands, counted from 1 and from 0, without the header of a table."""
     return f"in row {index + 1} (index {index})"
 
 

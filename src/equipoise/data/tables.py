@@ -41,10 +41,8 @@ def read_table(
 ) -> TableEnvironments:
     """Read a .csv or .parquet file with a label, an environment and columns of features.
 
-    `label` and `environment` name their columns, by default `label` and `environment`;
-    `features` those an example is made of, by default all others. A column of numbers is one
-    feature; a column of up to 50 names becomes an indicator for each name. What looks like an
-    identifier is taken too, unless `features` are named, but not without a warning.
+    A column of numbers is one feature; a column of up to 50 names becomes an indicator for each.
+    What looks like an identifier is taken with a warning, unless `features` are named.
     """
     path = Path(path)
     table = _read_rows(path)
@@ -252,25 +250,23 @@ def _warn_of_identifiers(path: Path, table: pd.DataFrame, least: int = 20) -> No
         if len(table) >= least and not is_float_dtype(column.dtype) and column.is_unique
     ]
     if found:
-        names = ", ".join(repr(name) for name in found)
-        differ = "differs" if len(found) == 1 else "differ"
+        names = ", ".join(map(repr, found))
         warnings.warn(
-            f"{names} of {path} {differ} in every row, as an identifier does, and is taken for "
-            "a feature: if it is none, name the columns to use with features=…",
+            f"{names} of {path} differ{'s' * (len(found) == 1)} in every row, as an identifier "
+            "does, and is taken for a feature: if it is none, name the columns to use with "
+            "features=…",
             stacklevel=4,
         )
 
 
 def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float64]:
     """A column as numbers; the first row that holds none is named."""
-    numbers = column
-    if not is_numeric_dtype(column.dtype):
-        numbers = pd.to_numeric(column.astype(object), errors="coerce")
+    is_numeric = is_numeric_dtype(column.dtype)
+    numbers = column if is_numeric else pd.to_numeric(column.astype(object), errors="coerce")
     values: NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
-        first = column.iloc[wrong[:1]].tolist()[0]
-        seen = "nothing" if pd.isna(first) else repr(first)
+        seen = repr(column.iloc[wrong[:1]].tolist()[0])
         more = f" ({len(wrong)} rows like it)" if len(wrong) > 1 else ""
         raise ValueError(
             f"column {name!r} of {path} must hold numbers, but row {wrong[0] + 1} holds {seen}"
@@ -307,15 +303,10 @@ MAX_CATEGORIES = 50
 
 
 def is_category(column: pd.Series) -> bool:
-    """Whether a column holds names throughout: nothing missing, and no number among them.
-
-    >>> is_category(pd.Series(["m", "f", "f"])), is_category(pd.Series(["1", "2", "n/a"]))
-    (True, False)
-    """
+    """Whether a column holds names throughout: nothing missing, and no number among them."""
     if is_numeric_dtype(column.dtype) or column.isna().any():
         return False
-    texts = column.astype(str)
-    return bool(pd.to_numeric(texts, errors="coerce").isna().all()) and len(texts) > 0
+    return bool(pd.to_numeric(column.astype(str), errors="coerce").isna().all())
 
 
 def expand_category(
@@ -326,13 +317,14 @@ def expand_category(
     >>> expand_category(Path("a.csv"), pd.Series(["m", "f", "f"]), "sex")[0]
     ['sex = m']
     """
-    codes, found = pd.factorize(column.astype(str), sort=True)
-    if len(found) > MAX_CATEGORIES:
+    texts = column.astype(str)
+    if texts.nunique() > MAX_CATEGORIES:
         raise ValueError(
-            f"column {name!r} of {path} holds {len(found)} different names such as "
-            f"{str(found[0])!r}, too many for categories: leave it out, choosing columns with "
+            f"column {name!r} of {path} holds {texts.nunique()} different names such as "
+            f"{texts.min()!r}, too many for categories: leave it out, choosing columns with "
             "features=…, or make numbers of it"
         )
-    kept = range(1 if len(found) == 2 else 0, len(found))
-    values = np.stack([codes == code for code in kept], axis=1).astype(np.float64)
-    return [f"{name} = {found[code]}" for code in kept], values
+    made = pd.get_dummies(
+        texts, prefix=name, prefix_sep=" = ", drop_first=texts.nunique() == 2, dtype=np.float64
+    )
+    return list(made), made.to_numpy()
