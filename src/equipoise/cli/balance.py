@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from equipoise.cli.options import (
-    Choices,
-    Data,
-    DataDir,
-    Device,
-    Json,
-    Quiet,
-    Seed,
+    arg,
     command,
     list_options,
     open_data,
@@ -31,44 +25,37 @@ if TYPE_CHECKING:
 
 @command
 def balance(
-    data: Data,
-    output: Annotated[Path, opt("Directory of the results; an interrupted fit resumes there.")],
+    *,
+    data: str,
+    output: Path = opt("Directory of the results; an interrupted fit resumes there.", ...),
     reading: dict[str, Any],
-    leave_out: Annotated[
-        list[str] | None, opt("An environment to keep apart for testing; repeatable.")
-    ] = None,
-    balance_on: Annotated[
-        str, opt("varying, all (of Z, as the paper does) or given (covariates).")
-    ] = "varying",
-    method: Annotated[str, opt("match, overlap, entropy, or all to compare them.")] = "match",
-    covariates: Annotated[
-        str | None, opt("Columns that may be spurious, such as age,scanner.")
-    ] = None,
-    covariate_table: Annotated[
-        Path | None, opt("A table of covariates by file name (its first column), for images.")
-    ] = None,
-    exact: Annotated[
-        str | None, opt("Covariates in which matches must agree, such as sex.")
-    ] = None,
-    n_matches: Annotated[
-        int | None, opt("Other labels matched to each anchor; by default all, up to 9.", min=1)
-    ] = None,
-    latent_dim: Annotated[
-        str | None, opt("Latent size (balance-on all), or auto; default: Theorem 3.3's maximum.")
-    ] = None,
-    caliper: Annotated[
-        float | None, opt("Largest distance of a match; no limit if not set.", min=0.0)
-    ] = None,
-    metric: Annotated[str, opt("kl, l1, l2 or linf.")] = "kl",
-    choices: Choices = None,
-    steps: Annotated[int, opt("Training steps of the VAE, at most.", min=1)] = 600,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    n_jobs: Annotated[int, opt("Threads for matching; -1 for all.")] = -1,
-    data_dir: DataDir = None,
-    report: Annotated[bool, opt("Write report.html.")] = True,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    leave_out: list[str] | None = opt("An environment to keep apart for testing; repeatable."),
+    balance_on: str = opt(
+        "varying, all (of Z, as the paper does) or given (covariates).", "varying"
+    ),
+    method: str = opt("match, overlap, entropy, or all to compare them.", "match"),
+    covariates: str | None = opt("Columns that may be spurious, such as age,scanner."),
+    covariate_table: Path | None = opt(
+        "A table of covariates by file name (its first column), for images."
+    ),
+    exact: str | None = opt("Covariates in which matches must agree, such as sex."),
+    n_matches: int | None = opt(
+        "Other labels matched to each anchor; by default all, up to 9.", min=1
+    ),
+    latent_dim: str | None = opt(
+        "Latent size (balance-on all), or auto; default: Theorem 3.3's maximum."
+    ),
+    caliper: float | None = opt("Largest distance of a match; no limit if not set.", min=0.0),
+    metric: str = opt("kl, l1, l2 or linf.", "kl"),
+    choices: list[str] | None = None,
+    steps: int = opt("Training steps of the VAE, at most.", 600, min=1),
+    seed: int = 0,
+    device: str = "cpu",
+    n_jobs: int = opt("Threads for matching; -1 for all.", -1),
+    data_dir: Path | None = None,
+    report: bool = opt("Write report.html.", True),
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Balance your own data: find what varies, match on it, and write matches and weights.
 
@@ -193,30 +180,19 @@ def _parse_parameters(choices: list[str]) -> dict[str, Any]:
     return found
 
 
-TargetPath = Annotated[
-    Path, typer.Argument(help="Directory of a run, or a saved balancer or its directory.")
-]
-OwnData = Annotated[
-    str | None, opt("The data, as for `balance`, if the target does not name them.")
-]
-Cache = Annotated[Path | None, opt("Directory of the run's balancer; by default beside the run.")]
-
-
 @command
 def report(
-    target: TargetPath,
-    output: Annotated[
-        Path | None, opt("The page; by default report.html in or beside the target.")
-    ] = None,
-    data: OwnData = None,
     *,
+    target: Path,
+    output: Path | None = opt("The page; by default report.html in or beside the target."),
+    data: str | None = opt("The data, as for `balance`, if the target does not name them."),
     reading: dict[str, Any],
-    data_dir: DataDir = None,
-    cache: Cache = None,
-    title: Annotated[str | None, opt("Title of the page.")] = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    quiet: Quiet = False,
+    data_dir: Path | None = None,
+    cache: Path | None = None,
+    title: str | None = opt("Title of the page."),
+    seed: int = 0,
+    device: str = "cpu",
+    quiet: bool = False,
 ) -> None:
     """Write one HTML page on a run or a balancer: verdict, balance, matches, curves."""
     from equipoise.report import write_report
@@ -248,19 +224,17 @@ KINDS = (
 
 @command
 def plot(
-    kind: Annotated[str, typer.Argument(help=KINDS)],
-    target: TargetPath,
-    output: Annotated[Path, opt("The picture: .png, .pdf or .svg.")],
-    place: Annotated[
-        str | None, opt("One environment, for love, tables and overlap.", "--in")
-    ] = None,
-    data: OwnData = None,
     *,
+    kind: str = arg(KINDS),
+    target: Path,
+    output: Path = opt("The picture: .png, .pdf or .svg.", ...),
+    place: str | None = opt("One environment, for love, tables and overlap.", flag="--in"),
+    data: str | None = opt("The data, as for `balance`, if the target does not name them."),
     reading: dict[str, Any],
-    data_dir: DataDir = None,
-    cache: Cache = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
+    data_dir: Path | None = None,
+    cache: Path | None = None,
+    seed: int = 0,
+    device: str = "cpu",
 ) -> None:
     """Draw one picture of a run or a balancer, for a paper or a slide."""
     from equipoise.checks import check_choice

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 from rich.console import Console
@@ -23,44 +23,62 @@ if TYPE_CHECKING:
     from equipoise.data import EnvironmentDataset
 
 
-def opt(help: str, *flags: str, **more: Any) -> Any:
-    """An option, inside `Annotated`."""
-    return typer.Option(*flags, help=help, **more)
+class Opt(NamedTuple):
+    """An option or argument, in the place of a parameter's default."""
+
+    help: str
+    default: Any
+    flag: str | None
+    limits: dict[str, float]
+    make: Callable[..., Any] = typer.Option
 
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        help="A folder tree ENVIRONMENT/CLASS/*.jpg, a .csv, .parquet or .npz file, or a name of "
+def opt(help: str, default: Any = None, *, flag: str | None = None, **limits: float) -> Any:
+    """An option with its help and limits `min` and `max`; the default `...` means required."""
+    return Opt(help, inspect.Parameter.empty if default is ... else default, flag, limits)
+
+
+def arg(help: str) -> Any:
+    """A required argument."""
+    return Opt(help, inspect.Parameter.empty, None, {}, typer.Argument)
+
+
+#: What means the same in every command, by the parameter's name; a command may have its own.
+SHARED: dict[str, Opt] = {
+    "data": arg(
+        "A folder tree ENVIRONMENT/CLASS/*.jpg, a .csv, .parquet or .npz file, or a name of "
         "`equipoise list datasets`."
     ),
-]
-DataDir = Annotated[Path | None, opt("Directory of the named dataset's files.")]
-Device = Annotated[str, opt("cpu, cuda, cuda:1, mps or auto.")]
-Seed = Annotated[int, opt("Seed of every random draw.", min=0)]
-Choices = Annotated[
-    list[str] | None, opt("Another parameter or setting, name=value; repeatable.", "--set")
-]
-Json = Annotated[bool, opt("Print JSON for programs.", "--json")]
-Quiet = Annotated[bool, opt("Print no progress and no table.", "--quiet")]
-Files = Annotated[str | None, opt("Column of a table that names image files.", "--path")]
-
-#: Options on how to read a user's data, by the names of `open_dataset`.
+    "target": arg("Directory of a run, or a saved balancer or its directory."),
+    "run": arg("Directory of a trained run."),
+    "path": opt("Column of a table that names image files."),
+    "label": opt("Column or array of labels."),
+    "environment": opt("Column or array of environments."),
+    "features": opt("Columns of an example, repeatable or a,b,c; all others if not set."),
+    "image_size": opt("Side that images are resized to; 224 if not set.", min=1),
+    "on_broken": opt("Unreadable images: raise an error (if not set) or skip."),
+    "n_jobs": opt("Threads; one for each processor if not set.", min=1),
+    "data_dir": opt("Directory of the named dataset's files."),
+    "cache": opt("Directory of the run's balancer; by default beside the run."),
+    "selection": opt("Which checkpoint; by default 'balanced' if it was kept."),
+    "choices": opt("Another parameter or setting, name=value; repeatable.", flag="--set"),
+    "seed": opt("Seed of every random draw.", min=0),
+    "device": opt("cpu, cuda, cuda:1, mps or auto."),
+    "as_json": opt("Print JSON for programs.", flag="--json"),
+    "quiet": opt("Print no progress and no table."),
+}
+#: Options on how to read a user's data, by the names of `open_dataset`, with their types.
 READING: dict[str, Any] = {
-    "path": Files,
-    "label": Annotated[str | None, opt("Column or array of labels.")],
-    "environment": Annotated[str | None, opt("Column or array of environments.")],
-    "features": Annotated[
-        list[str] | None, opt("Columns of an example, repeatable or a,b,c; all others if not set.")
-    ],
-    "image_size": Annotated[
-        int | None, opt("Side that images are resized to; 224 if not set.", min=1)
-    ],
+    "path": str | None,
+    "label": str | None,
+    "environment": str | None,
+    "features": list[str] | None,
+    "image_size": int | None,
 }
 
 
 def command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function a command.
+    """Make a function a command, its parameters described by `Opt`, or else by `SHARED`.
 
     A parameter `reading` becomes the options of `READING`; the function gets a dictionary of
     those that were given. A user's mistake ends in one sentence and exit code 2, Ctrl-C in 130,
@@ -68,12 +86,16 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     parameters = []
     for each in inspect.signature(function, eval_str=True).parameters.values():
-        options = READING if each.name == "reading" else {each.name: each.annotation}
-        default = None if each.name == "reading" else each.default
-        parameters += [
-            inspect.Parameter(name, each.KEYWORD_ONLY, default=default, annotation=option)
-            for name, option in options.items()
-        ]
+        reads = each.name == "reading"
+        for name, kind in (READING if reads else {each.name: each.annotation}).items():
+            own = each.default if isinstance(each.default, Opt) else None
+            about, default = own or SHARED[name], own.default if own else each.default
+            flags = [about.flag] if about.flag else []
+            if default is False and not flags:  # a switch that is off needs none to turn it off
+                flags = [f"--{name.replace('_', '-')}"]
+            told = about.make(*flags, help=about.help, **about.limits)
+            how = {"default": None if reads else default, "annotation": Annotated[kind, told]}
+            parameters.append(inspect.Parameter(name, each.KEYWORD_ONLY, **how))
 
     @wraps(function)
     def guarded(**given: Any) -> Any:

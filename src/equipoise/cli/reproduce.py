@@ -6,26 +6,14 @@ from dataclasses import asdict
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from equipoise.cli.options import (
-    Choices,
-    DataDir,
-    Device,
-    Json,
-    Quiet,
-    Seed,
-    command,
-    opt,
-    print_json,
-    print_tables,
-    say,
-)
+from equipoise.cli.options import arg, command, opt, print_json, print_tables, say
 
 METRIC_MEANINGS = {
     "kl": "Kullback-Leibler divergence of the anchor's score from the candidate's",
@@ -39,10 +27,7 @@ Kind = StrEnum("Kind", ["datasets", "algorithms", "metrics", "selections"])
 
 
 @command
-def list_names(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    as_json: Json = False,
-) -> None:
+def list_names(kind: Kind = arg("What to list."), as_json: bool = False) -> None:
     """List what can be named in other commands, with a line on each."""
     names: dict[str, Any] = METRIC_MEANINGS
     if kind is Kind.datasets:
@@ -73,16 +58,14 @@ def list_names(
 
 @command
 def demo(
-    dataset: Annotated[str, opt("Dataset to run on.")] = "ColoredMNIST10",
-    steps: Annotated[
-        int | None, opt("Training steps of each run; the recipe's if not set.", min=1)
-    ] = None,
-    seed: Seed = 0,
-    quick: Annotated[bool, opt("A quarter of the steps.", "--quick")] = False,
-    output: Annotated[Path, opt("Directory for pictures and results.json.")] = Path("demo"),
-    data_dir: DataDir = None,
-    device: Device = "cpu",
-    as_json: Json = False,
+    dataset: str = opt("Dataset to run on.", "ColoredMNIST10"),
+    steps: int | None = opt("Training steps of each run; the recipe's if not set.", min=1),
+    seed: int = 0,
+    quick: bool = opt("A quarter of the steps.", False),
+    output: Path = opt("Directory for pictures and results.json.", Path("demo")),
+    data_dir: Path | None = None,
+    device: str = "cpu",
+    as_json: bool = False,
 ) -> None:
     """Watch balancing work: find what varies, match, train with random and balanced batches."""
     from equipoise.demo import run_demo
@@ -110,24 +93,18 @@ Profile = StrEnum("Profile", ["quick", "paper"])
 
 @command
 def reproduce(
-    exhibit: Annotated[
-        ExhibitName, typer.Argument(help="A table or figure of the paper, or one of ours.")
-    ],
-    profile: Annotated[
-        Profile, opt("quick: small CNN, minutes a run; paper: as published.")
-    ] = Profile.quick,
-    output: Annotated[Path, opt("Directory of table, plot and records.")] = Path("results"),
-    runs: Annotated[Path, opt("Directory of the runs; finished runs are reused.")] = Path("runs"),
-    seeds: Annotated[int, opt("Number of seeds, counted from 0.", min=1)] = 3,
-    workers: Annotated[int, opt("Runs at the same time; 0 trains in this process.", min=0)] = 1,
-    features: Annotated[
-        Path | None, opt("table2 on frozen features, from `equipoise data features`.")
-    ] = None,
-    choices: Choices = None,
-    device: Device = "cpu",
-    data_dir: DataDir = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    exhibit: ExhibitName = arg("A table or figure of the paper, or one of ours."),
+    profile: Profile = opt("quick: small CNN, minutes a run; paper: as published.", Profile.quick),
+    output: Path = opt("Directory of table, plot and records.", Path("results")),
+    runs: Path = opt("Directory of the runs; finished runs are reused.", Path("runs")),
+    seeds: int = opt("Number of seeds, counted from 0.", 3, min=1),
+    workers: int = opt("Runs at the same time; 0 trains in this process.", 1, min=0),
+    features: Path | None = opt("table2 on frozen features, from `equipoise data features`."),
+    choices: list[str] | None = None,
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Reproduce a table or figure; an interrupted command resumes when it is given again."""
     from equipoise.benchmark import parse_choices
@@ -172,8 +149,6 @@ THEOREMS = {
     "balance": "Theorems 3.6 and 3.7: which functions balance, and each label's share in batches.",
     "minimax": "Theorem 2.4: has the balanced Bayes classifier the least worst-case risk?",
 }
-FirstSeed = Annotated[int, opt("First seed; every random draw follows from it.", min=0)]
-Output = Annotated[Path, opt("Directory of records, tables and plot; resumes there.")]
 
 
 def _add_theorem(name: str, meaning: str) -> None:
@@ -184,12 +159,14 @@ def _add_theorem(name: str, meaning: str) -> None:
     )
     @command
     def run_theorem(
-        seed: FirstSeed = 0,
-        output: Output = Path("theory", name),
-        quick: Annotated[bool, opt("Small sizes, for a first look.", "--quick")] = False,
-        jobs: Annotated[int, opt("Number of processes; -1 for every core.")] = 1,
-        as_json: Json = False,
-        quiet: Quiet = False,
+        seed: int = opt("First seed; every random draw follows from it.", 0, min=0),
+        output: Path = opt(
+            "Directory of records, tables and plot; resumes there.", Path("theory", name)
+        ),
+        quick: bool = opt("Small sizes, for a first look.", False),
+        jobs: int = opt("Number of processes; -1 for every core.", 1),
+        as_json: bool = False,
+        quiet: bool = False,
     ) -> None:
         if jobs == 0:
             raise ValueError("--jobs 0 runs nothing: give 1 or more, or -1 for every core")

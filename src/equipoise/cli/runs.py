@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -14,12 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from equipoise.cli.options import (
-    Choices,
-    DataDir,
-    Device,
-    Files,
-    Json,
-    Quiet,
+    arg,
     check_options,
     command,
     drop_unset,
@@ -34,52 +29,41 @@ if TYPE_CHECKING:
 
 
 Form = StrEnum("Form", ["onnx", "torch"])
-Selection = Annotated[str | None, opt("Which checkpoint; by default 'balanced' if it was kept.")]
 
 
 @command
 def train(
-    dataset: Annotated[
-        str,
-        opt(
-            "A name of `equipoise list datasets`, or the path of a folder tree of images, of "
-            "a .csv, .parquet or .npz file, or of what `equipoise data pack` wrote."
-        ),
-    ],
-    algorithm: Annotated[str, opt("A name of `equipoise list algorithms`.")],
-    test_environment: Annotated[
-        str, opt("Environment left out of training: name, position, or none.")
-    ],
-    output: Annotated[Path, opt("Directory of the run; an interrupted run resumes there.")],
+    *,
+    dataset: str = opt(
+        "A name of `equipoise list datasets`, or the path of a folder tree of images, of "
+        "a .csv, .parquet or .npz file, or of what `equipoise data pack` wrote.",
+        ...,
+    ),
+    algorithm: str = opt("A name of `equipoise list algorithms`.", ...),
+    test_environment: str = opt("Environment left out of training: name, position, or none.", ...),
+    output: Path = opt("Directory of the run; an interrupted run resumes there.", ...),
     reading: dict[str, Any],
-    sampling: Annotated[str, opt("random, balanced, oracle or class-balanced.")] = "balanced",
-    seed: Annotated[int, opt("Seed of weights, batches and the balancer.")] = 0,
-    data_seed: Annotated[int, opt("Seed of the data and their held-out part.")] = 0,
-    quick: Annotated[bool, opt("The quick recipe instead of DomainBed's.", "--quick")] = False,
-    choices: Choices = None,
-    steps: Annotated[int | None, opt("Number of training steps.")] = None,
-    checkpoint_every: Annotated[int | None, opt("Training steps per evaluation.")] = None,
-    featurizer: Annotated[
-        str | None, opt("mnist-cnn, small-cnn, mlp, resnet18, resnet50 or auto.")
-    ] = None,
-    augmentation: Annotated[str | None, opt("none, shift, affine or photo.")] = None,
-    balance_features: Annotated[
-        Path | None,
-        opt(
-            "Fit the balancer on other features of the same examples, as `equipoise data "
-            "features --statistics` writes them."
-        ),
-    ] = None,
-    select: Annotated[
-        list[str] | None, opt("Keep the best checkpoint by this rule; repeatable.")
-    ] = None,
-    precision: Annotated[str | None, opt("float32 or bf16.")] = None,
-    device: Device = "cpu",
-    data_dir: DataDir = None,
-    num_workers: Annotated[int, opt("Processes that fetch examples ahead.", min=0, max=1024)] = 0,
-    track: Annotated[list[str] | None, opt("tensorboard, mlflow or wandb; repeatable.")] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    sampling: str = opt("random, balanced, oracle or class-balanced.", "balanced"),
+    seed: int = opt("Seed of weights, batches and the balancer.", 0),
+    data_seed: int = opt("Seed of the data and their held-out part.", 0),
+    quick: bool = opt("The quick recipe instead of DomainBed's.", False),
+    choices: list[str] | None = None,
+    steps: int | None = opt("Number of training steps."),
+    checkpoint_every: int | None = opt("Training steps per evaluation."),
+    featurizer: str | None = opt("mnist-cnn, small-cnn, mlp, resnet18, resnet50 or auto."),
+    augmentation: str | None = opt("none, shift, affine or photo."),
+    balance_features: Path | None = opt(
+        "Fit the balancer on other features of the same examples, as `equipoise data "
+        "features --statistics` writes them."
+    ),
+    select: list[str] | None = opt("Keep the best checkpoint by this rule; repeatable."),
+    precision: str | None = opt("float32 or bf16."),
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    num_workers: int = opt("Processes that fetch examples ahead.", 0, min=0, max=1024),
+    track: list[str] | None = opt("tensorboard, mlflow or wandb; repeatable."),
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Train one model; an interrupted run resumes with the same command."""
     from equipoise.benchmark import parse_choices, train_run
@@ -139,22 +123,20 @@ def _print_result(result: RunResult, output: Path) -> None:
 
 @command
 def predict(
-    run: Annotated[Path, typer.Argument(help="Directory of a trained run.")],
-    examples: Annotated[
-        Path | None, opt(".npy, .npz, .csv or .parquet, or a folder of .npy files.", "--input")
-    ] = None,
-    key: Annotated[str | None, opt("Which array of an .npz.")] = None,
-    path: Files = None,
-    dataset: Annotated[str | None, opt("A dataset by name, in place of files.")] = None,
-    environment: Annotated[str | None, opt("Only this environment of the dataset.")] = None,
-    output: Annotated[
-        Path | None, opt(".csv, .parquet or .npz; by default CSV is printed.")
-    ] = None,
-    selection: Selection = None,
-    device: Device = "cpu",
-    data_dir: DataDir = None,
-    data_seed: Annotated[int, opt("Seed of the dataset.")] = 0,
-    as_json: Json = False,
+    run: Path,
+    examples: Path | None = opt(
+        ".npy, .npz, .csv or .parquet, or a folder of .npy files.", flag="--input"
+    ),
+    key: str | None = opt("Which array of an .npz."),
+    path: str | None = None,
+    dataset: str | None = opt("A dataset by name, in place of files."),
+    environment: str | None = opt("Only this environment of the dataset."),
+    output: Path | None = opt(".csv, .parquet or .npz; by default CSV is printed."),
+    selection: str | None = None,
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    data_seed: int = opt("Seed of the dataset.", 0),
+    as_json: bool = False,
 ) -> None:
     """Predict labels with a trained model."""
     from equipoise import benchmark
@@ -184,10 +166,10 @@ def predict(
 
 @command
 def export(
-    run: Annotated[Path, typer.Argument(help="Directory of a trained run.")],
-    output: Annotated[Path, opt("The file: .onnx or .pt2.")],
-    format: Annotated[Form, opt("onnx for ONNX Runtime, torch for torch.export.load.")] = Form.onnx,
-    selection: Selection = None,
+    run: Path,
+    output: Path = opt("The file: .onnx or .pt2.", ...),
+    format: Form = opt("onnx for ONNX Runtime, torch for torch.export.load.", Form.onnx),
+    selection: str | None = None,
 ) -> None:
     """Write the trained network with its labels as one file for other programs."""
     from equipoise.benchmark import export_run, load_run
@@ -197,22 +179,22 @@ def export(
 
 @command
 def sweep(
-    spec: Annotated[Path, typer.Argument(help="YAML file of the sweep; see docs/benchmark.md.")],
-    output: Annotated[Path, opt("Directory of the runs; sweeps may share one.")] = Path("runs"),
-    workers: Annotated[
-        int | None, opt("Runs at the same time; 1 if not set; 0 trains in this process.", min=0)
-    ] = None,
-    ray: Annotated[bool, opt("Distribute the runs with Ray.", "--ray")] = False,
-    ray_address: Annotated[
-        str | None, opt("Address of a Ray cluster, or auto; a local one starts if not set.")
-    ] = None,
-    cpus_per_run: Annotated[float, opt("CPUs that Ray reserves for a run.")] = 1.0,
-    gpus_per_run: Annotated[float, opt("GPUs that Ray reserves for a run.")] = 0.0,
-    device: Device = "cpu",
-    data_dir: DataDir = None,
-    dry_run: Annotated[bool, opt("List the runs, train none.", "--dry-run")] = False,
-    as_json: Annotated[bool, opt("Print the listed runs as JSON.", "--json")] = False,
-    quiet: Quiet = False,
+    spec: Path = arg("YAML file of the sweep; see docs/benchmark.md."),
+    output: Path = opt("Directory of the runs; sweeps may share one.", Path("runs")),
+    workers: int | None = opt(
+        "Runs at the same time; 1 if not set; 0 trains in this process.", min=0
+    ),
+    ray: bool = opt("Distribute the runs with Ray.", False),
+    ray_address: str | None = opt(
+        "Address of a Ray cluster, or auto; a local one starts if not set."
+    ),
+    cpus_per_run: float = opt("CPUs that Ray reserves for a run.", 1.0),
+    gpus_per_run: float = opt("GPUs that Ray reserves for a run.", 0.0),
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    dry_run: bool = opt("List the runs, train none.", False),
+    as_json: bool = opt("Print the listed runs as JSON.", False, flag="--json"),
+    quiet: bool = False,
 ) -> None:
     """Train every run of a sweep; an interrupted sweep resumes with the same command."""
     from equipoise.benchmark import plan_sweep, read_sweep, run_sweep, write_manifest
@@ -272,25 +254,20 @@ Spread = StrEnum("Spread", ["deviation", "error", "domainbed"])
 
 @command
 def table(
-    runs: Annotated[
-        Path, typer.Argument(help="Directory of runs or DomainBed logs, or a sweep's sweep-….json.")
-    ],
-    selection: Annotated[
-        list[str] | None, opt("A rule of `equipoise list selections`; repeatable; all if not set.")
-    ] = None,
-    spread: Annotated[
-        Spread, opt("Deviation over seeds, error of the mean, or DomainBed's.")
-    ] = Spread.deviation,
-    by: Annotated[
-        list[str] | None,
-        opt("A setting that gets rows of its own, e.g. degree_of_balancing; repeatable."),
-    ] = None,
-    where: Annotated[
-        list[str] | None, opt("Only runs with this setting, name=value; repeatable.")
-    ] = None,
-    format: Annotated[Format, opt("Format of the printed table.")] = Format.terminal,
-    output: Annotated[Path | None, opt("A file: .md, .tex or .csv; printed if not set.")] = None,
-    as_json: Json = False,
+    runs: Path = arg("Directory of runs or DomainBed logs, or a sweep's sweep-….json."),
+    selection: list[str] | None = opt(
+        "A rule of `equipoise list selections`; repeatable; all if not set."
+    ),
+    spread: Spread = opt(
+        "Deviation over seeds, error of the mean, or DomainBed's.", Spread.deviation
+    ),
+    by: list[str] | None = opt(
+        "A setting that gets rows of its own, e.g. degree_of_balancing; repeatable."
+    ),
+    where: list[str] | None = opt("Only runs with this setting, name=value; repeatable."),
+    format: Format = opt("Format of the printed table.", Format.terminal),
+    output: Path | None = opt("A file: .md, .tex or .csv; printed if not set."),
+    as_json: bool = False,
 ) -> None:
     """Tabulate finished runs: mean ± spread over seeds, by selection rule, beside the paper's."""
     from equipoise import benchmark
@@ -315,18 +292,14 @@ def table(
 
 @command
 def import_sweep(
-    directory: Annotated[Path, typer.Argument(help="A DomainBed sweep: a folder for each run.")],
-    selection: Annotated[
-        str, opt("train-domain, leave-one-domain-out or test-domain.")
-    ] = "train-domain",
-    output: Annotated[
-        Path | None, opt("Sweep file with the chosen hyperparameters, .yaml.")
-    ] = None,
-    table: Annotated[Path | None, opt("The table as .md, .tex or .csv.")] = None,
-    spread: Annotated[
-        Spread, opt("As DomainBed prints it, or deviation or error over seeds.")
-    ] = Spread.domainbed,
-    as_json: Json = False,
+    directory: Path = arg("A DomainBed sweep: a folder for each run."),
+    selection: str = opt("train-domain, leave-one-domain-out or test-domain.", "train-domain"),
+    output: Path | None = opt("Sweep file with the chosen hyperparameters, .yaml."),
+    table: Path | None = opt("The table as .md, .tex or .csv."),
+    spread: Spread = opt(
+        "As DomainBed prints it, or deviation or error over seeds.", Spread.domainbed
+    ),
+    as_json: bool = False,
 ) -> None:
     """Read DomainBed's logs: their table, and the chosen hyperparameters as a sweep of ours."""
     from equipoise import benchmark
