@@ -59,11 +59,17 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "import-sweep domainbed/sweep --selection train-domain --output chosen.yaml": runs.import_sweep,
     "table runs/sweep-sweep.json --selection balanced --format markdown": runs.table,
     "reproduce table1 --profile quick --output results --seeds 3 --workers 2": reproduce.reproduce,
+    "data check data/PACS --dataset PACS": data.check,
+    "data features photos --backbone timm/resnet50 --output features": data.features,
+    "data pack patients.csv --label ill --environment hospital --output patients": data.pack,
 }
+GROUPS = {"data": data.app, "theory": reproduce.theory}
 for _example, _command in COMMANDS.items():
-    app.command(_example.split()[0], epilog=f"Example: equipoise {_example}")(_command)
-app.add_typer(data.app, name="data")
-app.add_typer(reproduce.theory, name="theory")
+    _first, _second, *_ = _example.split()
+    _group, _name = (GROUPS[_first], _second) if _first in GROUPS else (app, _first)
+    _group.command(_name, epilog=f"Example: equipoise {_example}")(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def main() -> None:

@@ -24,7 +24,6 @@ app = typer.Typer(
 )
 
 
-@app.command(epilog="Example: equipoise data check data/PACS --dataset PACS")
 @command
 def check(
     directory: Path = arg("A folder tree ENVIRONMENT/CLASS/*.jpg."),
@@ -56,12 +55,8 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command(
-    "features",
-    epilog="Example: equipoise data features photos --backbone timm/resnet50 --output features",
-)
 @command
-def compute(
+def features(
     *,
     data: str,
     backbone: str = opt("timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME.", ...),
@@ -110,10 +105,6 @@ def compute(
             typer.echo(f"{place}: {_describe(saved)}")
 
 
-@app.command(
-    epilog="Example: equipoise data pack patients.csv --label ill --environment hospital "
-    "--output patients"
-)
 @command
 def pack(
     *,
