@@ -11,7 +11,7 @@ from typing import Any
 
 from equipoise.checks import check_choice, check_path
 from equipoise.data.cache import choose_data_cache, count_threads
-from equipoise.data.folders import LAYOUT, FolderTree, scan_folders, spell
+from equipoise.data.folders import LAYOUT, STRAYS, FolderTree, scan_folders, spell
 from equipoise.data.images import digest_files, load_image
 from equipoise.data.published import (
     ImageBenchmark,
@@ -97,7 +97,9 @@ def check_folders(
         environment_names=benchmark.environment_names if benchmark else None,
         label_names=benchmark.classes if benchmark else None,
     )
-    problems = [*_find_gaps(tree), *_find_strays(tree)]
+    problems = list(_find_gaps(tree))
+    for kind, paths in tree.strays.items():
+        problems += [Problem(kind, path, STRAYS[kind][0]) for path in paths]
     problems += _open_images(tree, choose_data_cache(cache), n_jobs, verbose)
     if benchmark is not None:
         problems += _compare_counts(tree, benchmark)
@@ -127,15 +129,6 @@ def _find_gaps(tree: FolderTree) -> Iterator[Problem]:
                 yield Problem("missing", where, "this environment lacks the class")
             elif count == 0:
                 yield Problem("empty", where, "a class without images")
-
-
-def _find_strays(tree: FolderTree) -> Iterator[Problem]:
-    for kind, what, paths in (
-        ("unexpected", "not a folder of the published set", tree.unexpected),
-        ("misplaced", "an image outside a class folder", tree.misplaced),
-        ("no-image", "not the name of an image", tree.no_images),
-    ):
-        yield from (Problem(kind, path, what) for path in paths)
 
 
 def _open_images(

@@ -42,13 +42,20 @@ SUFFIXES = (
 )
 
 
+#: What may lie around in a tree: what a report says of one, and a warning of several.
+STRAYS = {
+    "unexpected": ("not a folder of the published set", "unknown folders"),
+    "misplaced": ("an image outside a class folder", "images outside a class folder"),
+    "no-image": ("not the name of an image", "files that are no images"),
+}
+
+
 @dataclass(frozen=True)
 class FolderTree:
     """Images by environment and class; paths are relative to `root`, with slashes.
 
     `folders` has every (environment, class) with a folder, by position, and (environment, −1)
-    for the environment's own. `no_images` are files without the name of an image, `misplaced`
-    images outside a class folder, `unexpected` folders of none of the names asked for.
+    for the environment's own. `strays` are paths by the kinds of `STRAYS`.
     """
 
     root: Path
@@ -58,9 +65,7 @@ class FolderTree:
     labels: NDArray[np.int64]
     environments: NDArray[np.int64]
     folders: frozenset[tuple[int, int]]
-    no_images: tuple[str, ...]
-    misplaced: tuple[str, ...]
-    unexpected: tuple[str, ...]
+    strays: dict[str, list[str]]
 
     def count(self) -> NDArray[np.int64]:
         """Images of every environment and class [|E|, m]."""
@@ -89,19 +94,19 @@ def scan_folders(
     if label_names is None:
         label_names = sorted({folder.name for folders in found.values() for folder in folders})
     paths, labels, environments = list[str](), list[int](), list[int]()
-    no_images, misplaced, there = list[str](), list[str](), set[tuple[int, int]]()
+    strays, there = {kind: list[str]() for kind in STRAYS}, set[tuple[int, int]]()
 
     def sort(files: Iterable[Path], images: list[str]) -> None:
         for file in sorted(files):
-            part = images if _is_image(file) else no_images
+            part = images if _is_image(file) else strays["no-image"]
             part.append(file.relative_to(root).as_posix())
 
-    sort(_files(root), misplaced)
+    sort(_files(root), strays["misplaced"])
     for place, (name, site) in enumerate(sites.items()):
         if site is None:
             continue
         there.add((place, -1))
-        sort(_files(site), misplaced)
+        sort(_files(site), strays["misplaced"])
         classes, more = _choose(found[name], label_names)
         unexpected += more
         for label, folder in enumerate(classes.values()):
@@ -111,6 +116,7 @@ def scan_folders(
             sort(_files_below(folder), paths)
             labels += [label] * (len(paths) - len(labels))
             environments += [place] * (len(paths) - len(environments))
+    strays["unexpected"] = [folder.relative_to(root).as_posix() for folder in unexpected]
     return FolderTree(
         root=root,
         environment_names=tuple(sites),
@@ -119,9 +125,7 @@ def scan_folders(
         labels=np.array(labels, dtype=np.int64),
         environments=np.array(environments, dtype=np.int64),
         folders=frozenset(there),
-        no_images=tuple(no_images),
-        misplaced=tuple(misplaced),
-        unexpected=tuple(folder.relative_to(root).as_posix() for folder in unexpected),
+        strays=strays,
     )
 
 
@@ -272,8 +276,9 @@ class ImageFolderEnvironments(ImageFiles):
     ) -> None:
         tree = scan_folders(root, environment_names=environment_names, label_names=label_names)
         if not tree.paths:
-            flat = "; images lie outside class folders, such as " if tree.misplaced else ""
-            flat += list_some(tree.misplaced, 1)
+            misplaced = tree.strays["misplaced"]
+            flat = "; images lie outside class folders, such as " if misplaced else ""
+            flat += list_some(misplaced, 1)
             raise ValueError(f"{tree.root} holds no images as {tree.root}/{LAYOUT}{flat}")
         _warn_of_strays(tree)
         kept = self._decode(tree.root, tree.paths, image_size, on_broken, cache, n_jobs, verbose)
@@ -324,14 +329,12 @@ def check_image_size(size: int | Sequence[int]) -> Size:
 
 def _warn_of_strays(tree: FolderTree) -> None:
     counts = tree.count()
-    strays: dict[str, Sequence[str]] = {
-        "left out files that are no images": tree.no_images,
-        "left out images outside a class folder": tree.misplaced,
-        "left out unknown folders": tree.unexpected,
+    left = {f"left out {told}": tree.strays[kind] for kind, (_, told) in STRAYS.items()}
+    left = dict(reversed(left.items())) | {
         "environments without images": [*compress(tree.environment_names, counts.sum(axis=1) == 0)],
         "classes without images": [*compress(tree.label_names, counts.sum(axis=0) == 0)],
     }
-    for kind, names in strays.items():
+    for kind, names in left.items():
         if names:
             warnings.warn(f"{kind} in {tree.root}: {list_some(names)}", stacklevel=3)
 
