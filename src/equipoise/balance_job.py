@@ -159,40 +159,34 @@ def read_covariate_table(
     dataset: EnvironmentDataset, data: str, names: Sequence[str], table: Path | None
 ) -> pd.DataFrame | None:
     """Covariates by name: columns of the table that holds the data, or of one by file name."""
-    if table is None:
-        if not names:
-            return None
-        if not Path(data).is_file():
-            raise ValueError(
-                f"{data} is no table with a column {names[0]!r}: name a file of covariates with "
-                "--covariate-table"
-            )
-        frame = read_frame(Path(data))
-        _check_names(names, frame, data)
-        return frame[list(names)]
-    paths = getattr(dataset, "paths", None)
-    if paths is None:
+    if table is None and not names:
+        return None
+    if table is None and not Path(data).is_file():
+        raise ValueError(
+            f"{data} is no table with a column {names[0]!r}: name a file of covariates with "
+            "--covariate-table"
+        )
+    if table is not None and dataset.paths is None:
         raise ValueError("--covariate-table goes with images in files; use --covariates")
-    frame = read_frame(table)
+    place = data if table is None else table
+    frame = read_frame(Path(place))
     names = list(names) or list(frame.columns[1:])
-    _check_names(names, frame, str(table))
+    for name in names:
+        check_choice(f"covariate of {place}", name, frame)
+    if table is None:
+        return frame[names]
     by_key = frame.set_index(frame.iloc[:, 0].astype(str))
     twice = by_key.index[by_key.index.duplicated()]
     if len(twice):
         raise ValueError(f"{table} names {twice[0]!r} twice")
     rows = []
-    for path in map(str, paths):
+    for path in map(str, dataset.paths or ()):
         keys = [key for key in (path, Path(path).name) if key in by_key.index]
         keys = keys or [key for key in by_key.index if path.endswith("/" + key)]
         if not keys:
             raise ValueError(f"{table} has no row for {path}: its first column names files")
         rows.append(keys[0])
     return by_key.loc[rows, names].reset_index(drop=True)
-
-
-def _check_names(names: Sequence[str], frame: pd.DataFrame, place: str) -> None:
-    for name in names:
-        check_choice(f"covariate of {place}", name, [str(column) for column in frame.columns])
 
 
 def _check_place(output: Path) -> None:
@@ -219,16 +213,26 @@ def _begin(
         "data": fingerprint_data(training),
         "examples": len(training),
         "known": sorted(known or {}),
-        "covariates": None if covariates is None else _digest(covariates),
+        "covariates": None,
     }
+    if covariates is not None:
+        text = covariates.to_csv(index=False).encode()
+        facts["covariates"] = hashlib.blake2b(text, digest_size=16).hexdigest()
     facts = json.loads(json.dumps(facts, default=lambda value: value.item()))  # numpy's numbers
     path = output / SETTINGS
     if path.exists():
         schema = {"parameters": dict, "data": str, "examples": int, "known": [str]}
         found = read_json(path, schema, hint="choose another output, or delete this one")
         if found != facts:
-            differ = _list_differences(found, facts)
-            if not _is_only_begun(output):
+            there, here = found["parameters"], facts["parameters"]
+            keys = [key for key in {**here, **there} if there.get(key) != here.get(key)]
+            told = {"parameters": f"parameters ({', '.join(keys)})"} if keys else {}
+            others = [name for name in facts if found.get(name) != facts[name]]
+            differ = " and ".join(told.get(name, name) for name in others)
+            # All that a call writes before its first result.
+            begun = (SETTINGS, CHECKPOINT, ".lock")
+            files = [file for file in output.iterdir() if file.suffix != ".part"]
+            if not all(file.name.startswith(begun) for file in files):
                 raise ValueError(
                     f"{output} holds the result of other {differ}: choose another output, or "
                     "delete it"
@@ -240,31 +244,6 @@ def _begin(
             _remove_checkpoints(output)
     remove_parts(output)
     write_json(path, facts)
-
-
-def _list_differences(found: dict[str, Any], facts: dict[str, Any]) -> str:
-    """What is not the same, parameters by name."""
-    differ = []
-    for name in facts:
-        there, here = found.get(name), facts[name]
-        if there == here:
-            continue
-        if isinstance(there, dict) and isinstance(here, dict):
-            keys = [key for key in {**here, **there} if there.get(key) != here.get(key)]
-            name += f" ({', '.join(keys)})" if keys else ""
-        differ.append(name)
-    return " and ".join(differ)
-
-
-def _digest(covariates: pd.DataFrame) -> str:
-    text = covariates.to_csv(index=False).encode()
-    return hashlib.blake2b(text, digest_size=16).hexdigest()
-
-
-def _is_only_begun(output: Path) -> bool:
-    """Whether there is nothing but what a call writes before its first result."""
-    begun = (SETTINGS, CHECKPOINT, ".lock")
-    return all(file.name.startswith(begun) or file.suffix == ".part" for file in output.iterdir())
 
 
 def _remove_checkpoints(output: Path) -> None:
