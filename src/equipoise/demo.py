@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,9 @@ def run_demo(
     facts |= {"recommendation": verdict.recommendation, "headline": verdict.headline}
     seconds = time.monotonic() - started
     if already_done:  # the time it took is that of the call that did the work
-        seconds = _recorded_seconds(output, dataset) or seconds
+        with suppress(ValueError):  # missing or damaged: it is written again
+            found = read_json(output / "results.json", {"dataset": str, "seconds": float})
+            seconds = float(found["seconds"]) if found["dataset"] == dataset else seconds
     results = _summarise(dataset, runs, facts, seconds)
     write_json(output / "results.json", results)
     console.print(make_table(results))
@@ -106,14 +109,6 @@ def run_demo(
     say(f"{escape(results['headline'])} (Small classifiers, training environments alone.)")
     say(f"pictures and results.json are in {output}/   ({results['seconds']:.0f} s)")
     return results
-
-
-def _recorded_seconds(output: Path, dataset: str) -> float | None:
-    try:
-        found = read_json(output / "results.json", {"dataset": str, "seconds": float})
-    except ValueError:  # missing or damaged: it is written again
-        return None
-    return float(found["seconds"]) if found["dataset"] == dataset else None
 
 
 def _settings(

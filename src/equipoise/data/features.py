@@ -8,7 +8,7 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,22 +28,18 @@ from equipoise.progress import track
 Ints = NDArray[np.int64]
 
 KEEP_AFTER = 512  # examples: what an interruption may cost
-EARLY_LAYERS = 5
+EARLY_LAYERS = 5  # at most
 
 
 class FeatureEnvironments(EnvironmentDataset):
     """The examples of another dataset as a backbone's feature vectors, read from a cache."""
 
     def __init__(
-        self,
-        dataset: EnvironmentDataset,
-        store: RowStore,
-        positions: Ints,
-        columns: slice = slice(None),
+        self, dataset: EnvironmentDataset, store: RowStore, at: Ints, columns: slice = slice(None)
     ) -> None:
         self._adopt(dataset)
         self.feature_names = None
-        self._store, self._positions, self._columns = store, positions, columns
+        self._store, self._positions, self._columns = store, at, columns
         self.input_shape = (len(range(*columns.indices(store.shape[0]))),)
 
     def fetch(self, indices: Ints) -> Tensor:
@@ -152,7 +148,8 @@ def _keep(
 ) -> tuple[RowStore, Ints]:
     """The store of this network's vectors, and where in it the examples are."""
     folder = choose_data_cache(cache) / "features" / fingerprint_backbone(network)
-    digests = _digest(dataset)
+    shape = json.dumps(list(dataset.input_shape)).encode()
+    digests = [hashlib.sha256(shape + content).digest() for content in identify_all(dataset)]
     store = RowStore.reopen(folder)
     if store is not None and (store.find(digests) >= 0).all():
         return store, store.find(digests)
@@ -177,12 +174,9 @@ def _keep(
 
 
 class ChannelStatistics(nn.Module):
-    """Channel means and deviations of pixels and early layers, then the backbone's features.
+    """Channel means and deviations of pixels and early layers, then the backbone's features."""
 
-    `layers` are names of the backbone's modules, with the number of channels each gives.
-    """
-
-    def __init__(self, backbone: nn.Module, layers: Mapping[str, int]) -> None:
+    def __init__(self, backbone: nn.Module, layers: Iterable[str]) -> None:
         super().__init__()
         self.backbone, self.layers = backbone, tuple(layers)
 
@@ -202,10 +196,7 @@ class ChannelStatistics(nn.Module):
 def _find_early_layers(
     network: nn.Module, dataset: EnvironmentDataset, device: str
 ) -> dict[str, int]:
-    """Convolutions in the first half of the network, at most five, with their channels.
-
-    They are counted in the order in which an example passes them, and spaced evenly.
-    """
+    """Convolutions in the first half of the network, as passed, evenly spaced: their channels."""
     names = [name for name, module in network.named_modules() if isinstance(module, nn.Conv2d)]
     seen: dict[str, Tensor] = {}
     with _watch(network, names, seen):
@@ -242,12 +233,6 @@ def _describe_channels(maps: Tensor) -> Tensor:
 def _pool(features: Any) -> Any:
     is_map = isinstance(features, Tensor) and features.ndim == 4
     return features.mean(dim=(2, 3)) if is_map else features
-
-
-def _digest(dataset: EnvironmentDataset) -> list[bytes]:
-    """What every example is, as 32 bytes: the same for the same numbers, whatever the dataset."""
-    shape = json.dumps(list(dataset.input_shape)).encode()
-    return [hashlib.sha256(shape + content).digest() for content in identify_all(dataset)]
 
 
 @torch.no_grad()

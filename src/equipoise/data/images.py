@@ -180,14 +180,9 @@ def digest_files(
                 tracker.reach(start + len(block))
     finally:  # also when interrupted: what was read is not read again
         if missing:
+            seen = zip(paths, states, digests, strict=True)
             settled = started - SETTLED_NANOSECONDS
-            known.remember(
-                {
-                    path: (state, digest)
-                    for path, state, digest in zip(paths, states, digests, strict=True)
-                    if state is not None and digest and state[1] < settled
-                }
-            )
+            known.remember({p: (s, d) for p, s, d in seen if s and d and s[1] < settled})
     return [digest or b"" for digest in digests]
 
 

@@ -41,9 +41,7 @@ class ArraySource:
         if x.dtype == torch.bool:
             x = x.float()
         if x.ndim < 2:
-            raise ValueError(
-                f"X must be [N, features] or [N, channels, h, w], got {tuple(x.shape)}"
-            )
+            raise ValueError(f"X must be [N, features] or [N, channels, h, w], got {(*x.shape,)}")
         if 0 in x.shape[1:]:
             raise ValueError(
                 f"X has 0 feature(s) (shape={tuple(x.shape)}) while a minimum of 1 is required."
@@ -135,11 +133,8 @@ def as_source(x: Any) -> Source:
         check_memory(what, math.prod(x.shape) * 8, hint=hint)
         return ArraySource(torch.from_numpy(x.toarray()))
     _refuse_streams(x)
-    if (
-        hasattr(x, "__getitem__")
-        and not hasattr(x, "__array__")
-        and not isinstance(x, list | tuple | dict | str | bytes)
-    ):
+    plain = hasattr(x, "__array__") or isinstance(x, list | tuple | dict | str | bytes)
+    if hasattr(x, "__getitem__") and not plain:
         return MapStyleSource(x)
     try:
         array = np.asarray(x)
