@@ -21,16 +21,7 @@ from equipoise.data.published import (
 )
 from equipoise.progress import track
 
-PROBLEMS = {
-    "missing": "an environment or class without a folder",
-    "empty": "a folder without images",
-    "unexpected": "a folder that the published set does not have",
-    "misplaced": "an image outside a class folder",
-    "no-image": "a file without the name of an image",
-    "unreadable": "an image that cannot be decoded",
-    "duplicate": "images with the same content",
-    "count": "another number of images than published",
-}
+PROBLEMS = ("missing", "empty", *STRAYS, "unreadable", "duplicate", "count")
 
 
 @dataclass(frozen=True)
