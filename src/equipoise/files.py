@@ -70,12 +70,7 @@ def write_whole(path: str | Path) -> Iterator[Path]:
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
             os.replace(temporary, path)
-            if hasattr(os, "O_DIRECTORY"):  # let the new name survive a power cut; not on Windows
-                handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
+            _sync_directory(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -99,6 +94,17 @@ def tell_write_errors(path: str | Path) -> Iterator[None]:
         )
         failed.errno = number
         raise failed from error
+
+
+def _sync_directory(path: Path) -> None:
+    """Let the new name survive a power cut, where the system can (Windows cannot)."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def remove_parts(directory: str | Path, name: str = "*") -> None:

@@ -189,7 +189,8 @@ def take_columns(
     else:
         check_type("features", features, (str, list, tuple, np.ndarray))
         chosen = [features] if isinstance(features, str) else list(features)
-        chosen = [check_choice("column features=", name, there) for name in chosen]
+        for name in chosen:
+            check_choice("column features=", name, there)
     if not chosen:
         raise ValueError("there are no columns besides label and environment: features are missing")
     return ColumnSource(X, chosen) if hugging else X[chosen], y, environments

@@ -162,11 +162,7 @@ def read_frame(path: Path) -> pd.DataFrame:
         require("pyarrow", extra="tables")
     try:
         if is_csv:
-            with path.open(encoding="utf-8", errors="replace") as file:
-                header = file.readline(2**20)
-            # What stands between names in the first line, where it is not a comma.
-            others = [mark for mark in ";\t" if mark in header and "," not in header]
-            table = pd.read_csv(path, low_memory=False, sep=[*others, ","][0])
+            table = pd.read_csv(path, low_memory=False, sep=_find_separator(path))
         else:
             table = pd.read_parquet(path)
     except Exception as error:  # pandas and arrow raise all kinds on damaged content
@@ -176,6 +172,14 @@ def read_frame(path: Path) -> pd.DataFrame:
     if len(twice):
         raise ValueError(f"{path} has two columns called {twice[0]!r}: rename one of them")
     return table
+
+
+def _find_separator(path: Path) -> str:
+    """What stands between names in the first line, where it is not a comma."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        header = file.readline(2**20)
+    others = [mark for mark in (";", "\t") if mark in header and "," not in header]
+    return others[0] if others else ","
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
