@@ -31,7 +31,7 @@ from equipoise.data import EnvironmentDataset, get_dataset
 from equipoise.diagnosis import mutual_information, same_covariate_rate
 from equipoise.files import read_json, write_json
 from equipoise.paper import find_accuracy
-from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
+from equipoise.report import draw_batches, draw_tables, save_figure
 
 Ints = NDArray[np.int64]
 
@@ -82,19 +82,19 @@ def run_demo(
     part = balancer.score_.part
     if part is not None:
         say(f"   {len(part)} dimensions have a link that varies (p = {part.p_value:.4f})")
-    for reading in balancer.readings_:
-        chosen = "[green]chosen[/green]" if reading.reading == balancer.score_.reading else ""
-        say(
-            f"   {reading.reading}: labels differ in Z by {reading.before:.2f} SD before, "
-            f"{reading.after:.2f} after matching {chosen}"
-        )
     tables, facts = _examine(balancer, data, settings, say)
     say("[bold]3[/bold]  train the same network twice")
     how: dict[str, Any] = {"device": device, "cache": cache, "verbose": True}
     runs = {
         name: execute_run(settings[name], environments, folders[name], **how) for name in SAMPLINGS
     }
-    _draw(output, environments, data, balancer, settings, tables)
+    batches = [make_batches(settings[name], data, balancer=balancer) for name in SAMPLINGS]
+    figure = draw_batches(data.train, *(each.draw_step(0)[0] for each in batches))
+    save_figure(figure, output / "batches.png")
+    if tables is not None:
+        labels, covariate = environments.label_names, environments.covariate_name
+        figure = draw_tables(*tables, label_names=labels, covariate_name=covariate)
+        save_figure(figure, output / "tables.png")
     verdict = balancer.diagnose(data.train).verdict
     facts |= {"recommendation": verdict.recommendation, "headline": verdict.headline}
     seconds = time.monotonic() - started
@@ -160,32 +160,6 @@ def _examine(
         f"{balanced:.4f} in balanced ones ({100 * balanced / random:.2g} %)"
     )
     return tables, facts
-
-
-def _draw(
-    output: Path,
-    environments: EnvironmentDataset,
-    data: RunData,
-    balancer: CausalBalancer,
-    settings: dict[str, RunSettings],
-    tables: list[Ints] | None,
-) -> None:
-    first = [
-        make_batches(settings[name], data, balancer=balancer).draw_step(0)[0] for name in SAMPLINGS
-    ]
-    save_figure(draw_batches(data.train, *first), output / "batches.png")
-    if tables is not None:
-        labels, covariate = environments.label_names, environments.covariate_name
-        figure = draw_tables(*tables, label_names=labels, covariate_name=covariate)
-        save_figure(figure, output / "tables.png")
-    model = balancer.latent_model_
-    if model is None:
-        return
-    codes = np.searchsorted(balancer.environments_, data.train.environments)
-    one_per_label = np.unique(data.train.labels, return_index=True)[1]
-    few = one_per_label if len(one_per_label) > 2 else np.arange(6)
-    figure = draw_counterfactuals(model, data.train, few, data.train.labels[few], codes[few])
-    save_figure(figure, output / "counterfactuals.png")
 
 
 def _summarise(

@@ -307,10 +307,9 @@ MAX_CATEGORIES = 50
 
 
 def is_category(column: pd.Series) -> bool:
-    """Whether a column holds names throughout: nothing missing, and no number among them."""
-    if is_numeric_dtype(column.dtype) or column.isna().any():
-        return False
-    return bool(pd.to_numeric(column.astype(str), errors="coerce").isna().all())
+    """Whether a column without missing cells holds names throughout: no number among them."""
+    numeric = is_numeric_dtype(column.dtype)
+    return not numeric and bool(pd.to_numeric(column.astype(str), errors="coerce").isna().all())
 
 
 def expand_category(
