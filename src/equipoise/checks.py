@@ -159,13 +159,13 @@ def require(module: str, *, extra: str) -> Any:
         ) from error
 
 
-def check_memory(what: str, n_bytes: float, *, share: float = 0.8, hint: str = "") -> None:
-    """Refuse what would take more than a share of the memory that is free now.
+def check_memory(what: str, n_bytes: float, *, hint: str = "") -> None:
+    """Refuse what would take more than 80 % of the memory that is free now.
 
     `what` begins the sentence, `hint` says what to do about it.
     """
     free = measure_free_memory()
-    if n_bytes > share * free:
+    if n_bytes > 0.8 * free:
         hint = f": {hint}" if hint else ""
         raise ValueError(
             f"{what} would take about {n_bytes / 1e9:,.1f} GB of memory, where "

@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
-from typer.models import OptionInfo
 
 if TYPE_CHECKING:
     from equipoise.benchmark import ResultTable
@@ -84,15 +83,17 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
     those that were given. A user's mistake ends in one sentence and exit code 2, Ctrl-C in 130,
     without a traceback.
     """
-    parameters = []
+    parameters, options = [], dict[str, str]()
     for each in inspect.signature(function, eval_str=True).parameters.values():
         reads = each.name == "reading"
         for name, kind in (READING if reads else {each.name: each.annotation}).items():
             own = each.default if isinstance(each.default, Opt) else None
             about, default = own or SHARED[name], own.default if own else each.default
-            flags = [about.flag] if about.flag else []
-            if default is False and not flags:  # a switch that is off needs none to turn it off
-                flags = [f"--{name.replace('_', '-')}"]
+            flag = about.flag or f"--{name.replace('_', '-')}"
+            if about.make is typer.Option:
+                options |= {name: flag, flag.strip("-").replace("-", "_"): flag}
+            # A switch that is off needs no option to turn it off.
+            flags = [flag] if about.flag or default is False else []
             told = about.make(*flags, help=about.help, **about.limits)
             how = {"default": None if reads else default, "annotation": Annotated[kind, told]}
             parameters.append(inspect.Parameter(name, each.KEYWORD_ONLY, **how))
@@ -108,7 +109,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
         except (ValueError, TypeError, OSError, ImportError) as error:
             if isinstance(error, TypeError) and not _is_ours(error):
                 raise
-            told = speak_of_options(str(error), list_options(guarded))
+            told = speak_of_options(str(error), options)
             say(f"error: {told}", error=True, style="red")
             raise typer.Exit(2) from error
         except KeyboardInterrupt:
@@ -117,6 +118,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
 
     guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     guarded.__annotations__ = {each.name: each.annotation for each in parameters}
+    guarded.__dict__["options"] = options
     return guarded
 
 
@@ -206,16 +208,7 @@ def plain_notes(command: Callable[..., Any]) -> Iterator[None]:
 
 def list_options(command: Callable[..., Any]) -> dict[str, str]:
     """The options of a command by the names that Python has for them."""
-    found: dict[str, str] = {}
-    for name, hint in get_type_hints(command, include_extras=True).items():
-        for about in getattr(hint, "__metadata__", ()):
-            if isinstance(about, OptionInfo):
-                # Inside Annotated the first flag stands where a default would.
-                given = (about.default, *(about.param_decls or ()))
-                flags = [flag for flag in given if isinstance(flag, str)]
-                flags = flags or [f"--{name.replace('_', '-')}"]
-                found |= {flag.strip("-").replace("-", "_"): flags[0] for flag in flags}
-                found[name] = flags[0]
+    found: dict[str, str] = command.__dict__["options"]
     return found
 
 
