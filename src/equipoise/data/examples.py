@@ -124,18 +124,10 @@ def collect_examples(
 ) -> Examples:
     """Whatever a user gives to `fit`, as `Examples`.
 
-    Parameters
-    ----------
-    X : array, tensor, data frame, sparse matrix, map-style dataset or EnvironmentDataset
-        An `EnvironmentDataset` brings labels and environments along.
-    y, environments : array, optional
-        One value for each example.
-    label, environment, features : str, optional
-        Columns of X, where X is a data frame or a dataset of Hugging Face; features are by
-        default all others.
-    names : DataNames, optional
-        Those of a fit: labels, environments and features are put in its terms, by name wherever
-        both sides have names. What it does not know is a ValueError.
+    An `EnvironmentDataset` brings labels and environments along; of a data frame or a dataset of
+    Hugging Face, `label`, `environment` and `features` (by default all others) name columns.
+    `names` are those of a fit: further data are put in its terms, by name wherever both have
+    names, and what it does not know is a ValueError.
 
     >>> frame = pd.DataFrame({"age": [40, 50], "ill": ["no", "yes"], "site": ["a", "b"]})
     >>> collect_examples(frame, label="ill", environment="site").names.features
@@ -245,9 +237,7 @@ def find_feature_names(X: Any) -> Names | None:
 
 
 def align_features(X: Any, names: Names | None) -> Any:
-    """X with its columns in the fitted order; other columns than the fitted are a ValueError.
-
-    Arrays, and all else without names of columns, are taken as they are.
+    """X with its columns in the fitted order, if they have names; others are a ValueError.
 
     >>> list(align_features(pd.DataFrame({"b": [1.0], "a": [2.0]}), ("a", "b")).columns)
     ['a', 'b']
@@ -345,11 +335,7 @@ def _find_spoken_features(X: Any) -> Names | None:
 def _encode_further(
     kind: str, given: ArrayLike, known: NDArray, names: Names | None, own: Sequence[str] | None
 ) -> Ints:
-    """Codes of further labels or environments, by name wherever both sides have names.
-
-    `own` are the names of a dataset's codes, which say nothing about the codes of another;
-    None if `given` is an array of the user's.
-    """
+    """Codes of further labels or environments; `own` are the names of a dataset's codes."""
     values = check_column("y" if kind == "label" else "environments", given)
     if names is not None and own is not None:
         values = np.asarray(own, dtype=str)[values]

@@ -1,7 +1,4 @@
-"""Bring datasets to this machine. The only module of the package that uses the network.
-
-Whatever the source, the bytes must have the published SHA-256 before anything trusts them.
-"""
+"""Bring MNIST to this machine, trusted by its SHA-256. No other module uses the network."""
 
 from __future__ import annotations
 

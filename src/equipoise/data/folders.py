@@ -147,10 +147,7 @@ def _choose(
 
 
 def _folders(path: Path, seen: set[tuple[int, int]]) -> list[Path]:
-    """Folders in a folder, without hidden ones and those that were already seen under a name.
-
-    A link to a folder is followed once: one that leads back would go on without end.
-    """
+    """Folders in a folder that are not hidden; a link is followed once, lest it lead back."""
     kept = []
     for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")):
         if _inode(folder) in seen:
@@ -254,10 +251,8 @@ class ImageFolderEnvironments(ImageFiles):
         Names and order of the folders; by default all, sorted.
     cache : str or Path, optional
         Directory of decoded images; by default $EQUIPOISE_CACHE or the user's cache.
-    n_jobs : int, optional
-        Threads that read and decode; by default one for each processor.
-    verbose : bool, optional
-        Show progress; by default where a terminal would show it.
+    n_jobs, verbose : optional
+        Threads, by default one for each processor; show progress, by default in a terminal.
 
     `paths` are the files of the examples, relative to `root`; `skipped` the broken ones.
     """

@@ -123,11 +123,7 @@ def load_image(path: Path, size: Size, digest: bytes | None = None) -> NDArray[n
 
 
 def decode_image(content: bytes, size: Size) -> NDArray[np.uint8]:
-    """The bytes of an image file as RGB pixels [3, height, width], resized whatever its shape.
-
-    As in the published benchmarks the sides are scaled apart, and a camera's note that it was
-    held sideways is not looked at.
-    """
+    """The bytes of an image file as RGB pixels [3, height, width], its sides scaled apart."""
     Image = require("PIL.Image", extra="images")
     with Image.open(io.BytesIO(content)) as image:
         if image.mode.startswith(DEEP_MODES):
@@ -157,11 +153,7 @@ def digest_files(
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> list[bytes]:
-    """A digest for every path below `root`; empty bytes where a file cannot be read.
-
-    Digests are remembered in `cache` beside the file's size and time, so that a second call on
-    a large tree reads nothing but its directory.
-    """
+    """A digest for every path below `root`, remembered by size and time; b"" if unreadable."""
     started = time.time_ns()
     known = KnownDigests(cache, root)
     states = [_look(root / path) for path in paths]

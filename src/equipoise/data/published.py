@@ -28,11 +28,7 @@ Ints = NDArray[np.int64]
 def deal_digits(
     n_environments: int, data_dir: str | Path | None, data_seed: int
 ) -> tuple[NDArray[np.uint8], Ints, Ints, np.random.Generator]:
-    """Shuffle the digits and deal them to the environments in turn, like cards.
-
-    Gives pixels [70000, 28, 28], digits, environments, and the generator, which goes on to draw
-    the noise of the dataset.
-    """
+    """Pixels, digits and environments, shuffled and dealt in turn, and the generator of it."""
     if n_environments < 2:
         raise ValueError(f"digits need at least two environments, got {n_environments}")
     pixels, digits = fetch_mnist(data_dir)

@@ -87,10 +87,7 @@ class MapStyleSource:
 
 
 class ColumnSource(MapStyleSource):
-    """Columns of a dataset whose items are dictionaries, as of Hugging Face.
-
-    One column may hold arrays or images; several hold a number each.
-    """
+    """Columns of a dataset of Hugging Face: one of arrays or images, or several of numbers."""
 
     def __init__(self, dataset: Any, columns: Sequence[str]) -> None:
         super().__init__(dataset.select_columns(list(columns)))
@@ -234,9 +231,7 @@ def tell_row(index: int | np.integer) -> str:
 
 
 def flatten_examples(source: Source, indices: NDArray[np.int64], *, largest: int = 2048) -> Tensor:
-    """Examples [B, d] with d ≤ `largest`: images are shrunk by averaging, long vectors projected.
-
-    The projection is random and always the same.
+    """Examples [B, d], d ≤ `largest`: images are averaged, long vectors projected at random.
 
     >>> pictures = ArraySource(torch.ones(2, 3, 64, 64))
     >>> flatten_examples(pictures, np.arange(2)).shape

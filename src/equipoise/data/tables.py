@@ -105,8 +105,7 @@ def read_images(manifest: Path, *, path: str, image_size: Sequence[int]) -> Mani
 def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
     """The columns of a further table that are called as the fitted features, in their order.
 
-    A feature called "sex = m" may also be told by a column "sex". Other columns than the fitted
-    ones are refused: which of them is meant would be a guess.
+    A feature called "sex = m" may also be told by a column "sex". Other columns are refused.
     """
     path = Path(path)
     table = read_frame(path)
