@@ -70,10 +70,7 @@ class PaintedDigits(EnvironmentDataset):
         self.input_shape = (self.n_labels, 28, 28)
 
     def _change(
-        self,
-        values: Ints,
-        probability: float | NDArray[np.float64],
-        generator: np.random.Generator,
+        self, values: Ints, probability: float | NDArray[np.float64], generator: np.random.Generator
     ) -> Ints:
         """Replace values, with the given probability, by one of the others, uniformly."""
         changed = generator.random(len(values)) < probability
