@@ -65,10 +65,12 @@ def write_whole(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(4)}.part"
         temporary.touch(exist_ok=False)
+        mode = temporary.stat().st_mode  # a writer may put a file of another mode in its place
         try:
             yield temporary
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
+            os.chmod(temporary, mode)
             os.replace(temporary, path)
             _sync_directory(path.parent)
         finally:
