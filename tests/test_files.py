@@ -79,6 +79,16 @@ def test_tied_tensors_are_saved_each_under_its_name(tmp_path):
     assert torch.equal(loaded["c"], weight[0])
 
 
+def test_files_get_the_mode_that_the_user_asks_for(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_json(tmp_path / "a.json", {"a": 1})
+        save_state(tmp_path / "state.safetensors", {"a": torch.zeros(2)}, {})
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o640}
+
+
 @pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="directories cannot be synced here")
 def test_the_directory_is_synced_after_the_file_has_its_name(tmp_path, monkeypatch):
     synced, fsync = [], os.fsync

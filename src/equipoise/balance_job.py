@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from equipoise.balance import Matches, effective_sample_size, write_matches, write_weights
 from equipoise.balancer import CausalBalancer
@@ -66,59 +65,56 @@ def balance_dataset(
     parameters : of `CausalBalancer`
     """
     output = Path(output)
-    rows = _choose_rows(dataset, leave_out)
+    for name in leave_out:
+        check_choice("environment to leave out", name, dataset.environment_names)
+    codes = [dataset.environment_names.index(name) for name in leave_out]
+    rows = np.flatnonzero(~np.isin(dataset.environments, codes))
     training = dataset.subset(rows)
     balancer = CausalBalancer(**parameters, verbose=verbose)
     table = None if covariates is None else covariates.iloc[rows].reset_index(drop=True)
     balancer.check_fit(training, covariates=table)
-    if table is None:
-        _check_environments(training)
+    sites = np.unique(training.environments)
+    if table is None and len(sites) == 1:
+        raise ValueError(
+            f"every example is of the environment {training.environment_names[sites[0]]!r}, so no "
+            "link can be seen to vary: give two environments or more, or covariates that may be "
+            "spurious"
+        )
     _check_place(output)
     with own_directory(output):
-        _begin(output, balancer, training, rows, known, table)
-        balancer = _fit(balancer, training, output, table)
+        _begin(output, balancer, training, known, table)
+        place = output / "balancer.safetensors"
+        if place.is_file():
+            balancer = CausalBalancer.load(place)
+        else:
+            balancer.fit(training, covariates=table, checkpoint=output / CHECKPOINT)
+            balancer.save(place)
+            _remove_checkpoints(output)
         methods = compare_methods(balancer, training, table) if compare else None
+        examined = balancer.examine(training, covariates=balancer.covariates_)
         chosen = {name: np.asarray(values)[rows] for name, values in (known or {}).items()}
-        return _write(
-            output, balancer, training, rows, chosen, methods, report=report, verbose=verbose
-        )
+        diagnostics = balancer.diagnose(examined, known=chosen or None)
+        groups = diagnostics.groups
+        place = output / "matches.parquet"
+        if isinstance(balancer.matches_, Matches) and not place.is_file():
+            write_matches(place, balancer.matches_, groups, rows, verbose=verbose)
+        paths = None if training.paths is None else [str(path) for path in training.paths]
+        write_weights(output / "weights.parquet", diagnostics.weights, groups, rows, paths)
+        with write_whole(output / "summary.txt") as temporary:
+            temporary.write_text(summarise_balance(diagnostics) + "\n", encoding="utf-8")
+        if report:
+            from equipoise.report import write_report
 
-
-def _write(
-    output: Path,
-    balancer: CausalBalancer,
-    training: EnvironmentSubset,
-    rows: NDArray[np.int64],
-    chosen: Mapping[str, NDArray],
-    methods: pd.DataFrame | None,
-    *,
-    report: bool,
-    verbose: bool,
-) -> BalanceResult:
-    examined = balancer.examine(training, covariates=balancer.covariates_)
-    diagnostics = balancer.diagnose(examined, known=chosen or None)
-    groups = diagnostics.groups
-    place = output / "matches.parquet"
-    if isinstance(balancer.matches_, Matches) and not place.is_file():
-        write_matches(place, balancer.matches_, groups, rows, verbose=verbose)
-    write_weights(
-        output / "weights.parquet", diagnostics.weights, groups, rows, _name_examples(training)
-    )
-    with write_whole(output / "summary.txt") as temporary:
-        temporary.write_text(summarise_balance(diagnostics) + "\n", encoding="utf-8")
-    if report:
-        from equipoise.report import write_report
-
-        write_report(
-            output / "report.html",
-            balancer,
-            examined,
-            diagnostics=diagnostics,
-            methods=methods,
-            seed=int(balancer.random_state or 0),
-            verbose=verbose,
-        )
-    return BalanceResult(balancer, diagnostics, output)
+            write_report(
+                output / "report.html",
+                balancer,
+                examined,
+                diagnostics=diagnostics,
+                methods=methods,
+                seed=int(balancer.random_state or 0),
+                verbose=verbose,
+            )
+        return BalanceResult(balancer, diagnostics, output)
 
 
 def compare_methods(
@@ -163,59 +159,34 @@ def read_covariate_table(
     dataset: EnvironmentDataset, data: str, names: Sequence[str], table: Path | None
 ) -> pd.DataFrame | None:
     """Covariates by name: columns of the table that holds the data, or of one by file name."""
-    if table is None:
-        if not names:
-            return None
-        if not Path(data).is_file():
-            raise ValueError(
-                f"{data} is no table with a column {names[0]!r}: name a file of covariates with "
-                "--covariate-table"
-            )
-        frame = read_frame(Path(data))
-        _check_names(names, frame, data)
-        return frame[list(names)]
-    paths = getattr(dataset, "paths", None)
-    if paths is None:
-        raise ValueError("--covariate-table goes with images in files; use --covariates")
-    frame = read_frame(table)
-    names = list(names) or list(frame.columns[1:])
-    _check_names(names, frame, str(table))
-    keys = frame.iloc[:, 0].astype(str)
-    if keys.duplicated().any():
-        raise ValueError(f"{table} names {keys[keys.duplicated()].iloc[0]!r} twice")
-    by_key = frame.set_index(keys)
-    rows = []
-    for path in map(str, paths):
-        key = next((k for k in (path, Path(path).name) if k in by_key.index), None)
-        if key is None:
-            key = next((k for k in by_key.index if path.endswith("/" + k)), None)
-        if key is None:
-            raise ValueError(f"{table} has no row for {path}: its first column names files")
-        rows.append(key)
-    return by_key.loc[rows, names].reset_index(drop=True)
-
-
-def _check_names(names: Sequence[str], frame: pd.DataFrame, place: str) -> None:
-    for name in names:
-        check_choice(f"covariate of {place}", name, [str(column) for column in frame.columns])
-
-
-def _choose_rows(dataset: EnvironmentDataset, leave_out: Sequence[str]) -> NDArray[np.int64]:
-    codes = []
-    for name in leave_out:
-        check_choice("environment to leave out", name, dataset.environment_names)
-        codes.append(dataset.environment_names.index(name))
-    return np.flatnonzero(~np.isin(dataset.environments, codes))
-
-
-def _check_environments(training: EnvironmentSubset) -> None:
-    codes = np.unique(training.environments)
-    if len(codes) == 1:
-        name = training.environment_names[codes[0]]
+    if table is None and not names:
+        return None
+    if table is None and not Path(data).is_file():
         raise ValueError(
-            f"every example is of the environment {name!r}, so no link can be seen to vary: give "
-            "two environments or more, or covariates that may be spurious"
+            f"{data} is no table with a column {names[0]!r}: name a file of covariates with "
+            "--covariate-table"
         )
+    if table is not None and dataset.paths is None:
+        raise ValueError("--covariate-table goes with images in files; use --covariates")
+    place = data if table is None else table
+    frame = read_frame(Path(place))
+    names = list(names) or list(frame.columns[1:])
+    for name in names:
+        check_choice(f"covariate of {place}", name, frame)
+    if table is None:
+        return frame[names]
+    by_key = frame.set_index(frame.iloc[:, 0].astype(str))
+    twice = by_key.index[by_key.index.duplicated()]
+    if len(twice):
+        raise ValueError(f"{table} names {twice[0]!r} twice")
+    rows = []
+    for path in map(str, dataset.paths or ()):
+        keys = [key for key in (path, Path(path).name) if key in by_key.index]
+        keys = keys or [key for key in by_key.index if path.endswith("/" + key)]
+        if not keys:
+            raise ValueError(f"{table} has no row for {path}: its first column names files")
+        rows.append(keys[0])
+    return by_key.loc[rows, names].reset_index(drop=True)
 
 
 def _check_place(output: Path) -> None:
@@ -230,7 +201,6 @@ def _begin(
     output: Path,
     balancer: CausalBalancer,
     training: EnvironmentSubset,
-    rows: NDArray[np.int64],
     known: Mapping[str, Any] | None,
     covariates: pd.DataFrame | None,
 ) -> None:
@@ -241,18 +211,28 @@ def _begin(
     facts = {
         "parameters": parameters,
         "data": fingerprint_data(training),
-        "examples": len(rows),
+        "examples": len(training),
         "known": sorted(known or {}),
-        "covariates": _digest(covariates),
+        "covariates": None,
     }
+    if covariates is not None:
+        text = covariates.to_csv(index=False).encode()
+        facts["covariates"] = hashlib.blake2b(text, digest_size=16).hexdigest()
     facts = json.loads(json.dumps(facts, default=lambda value: value.item()))  # numpy's numbers
     path = output / SETTINGS
     if path.exists():
         schema = {"parameters": dict, "data": str, "examples": int, "known": [str]}
         found = read_json(path, schema, hint="choose another output, or delete this one")
         if found != facts:
-            differ = _list_differences(found, facts)
-            if not _is_only_begun(output):
+            there, here = found["parameters"], facts["parameters"]
+            keys = [key for key in {**here, **there} if there.get(key) != here.get(key)]
+            told = {"parameters": f"parameters ({', '.join(keys)})"} if keys else {}
+            others = [name for name in facts if found.get(name) != facts[name]]
+            differ = " and ".join(told.get(name, name) for name in others)
+            # All that a call writes before its first result.
+            begun = (SETTINGS, CHECKPOINT, ".lock")
+            files = [file for file in output.iterdir() if file.suffix != ".part"]
+            if not all(file.name.startswith(begun) for file in files):
                 raise ValueError(
                     f"{output} holds the result of other {differ}: choose another output, or "
                     "delete it"
@@ -266,54 +246,6 @@ def _begin(
     write_json(path, facts)
 
 
-def _list_differences(found: dict[str, Any], facts: dict[str, Any]) -> str:
-    """What is not the same, parameters by name."""
-    differ = []
-    for name in facts:
-        there, here = found.get(name), facts[name]
-        if there == here:
-            continue
-        if isinstance(there, dict) and isinstance(here, dict):
-            keys = [key for key in {**here, **there} if there.get(key) != here.get(key)]
-            name += f" ({', '.join(keys)})" if keys else ""
-        differ.append(name)
-    return " and ".join(differ)
-
-
-def _digest(covariates: pd.DataFrame | None) -> str | None:
-    if covariates is None:
-        return None
-    text = covariates.to_csv(index=False).encode()
-    return hashlib.blake2b(text, digest_size=16).hexdigest()
-
-
-def _fit(
-    balancer: CausalBalancer,
-    training: EnvironmentDataset,
-    output: Path,
-    covariates: pd.DataFrame | None,
-) -> CausalBalancer:
-    path, checkpoint = output / "balancer.safetensors", output / CHECKPOINT
-    if path.is_file():
-        return CausalBalancer.load(path)
-    balancer.fit(training, covariates=covariates, checkpoint=checkpoint)
-    balancer.save(path)
-    _remove_checkpoints(output)
-    return balancer
-
-
-def _is_only_begun(output: Path) -> bool:
-    """Whether there is nothing but what a call writes before its first result."""
-    begun = (SETTINGS, CHECKPOINT, ".lock")
-    return all(file.name.startswith(begun) or file.suffix == ".part" for file in output.iterdir())
-
-
 def _remove_checkpoints(output: Path) -> None:
     for each in output.glob(f"{CHECKPOINT}*"):  # one for each candidate of an 'auto' choice
         each.unlink()
-
-
-def _name_examples(training: EnvironmentSubset) -> list[str] | None:
-    """Files of images, where the examples come from files."""
-    paths = getattr(training.parent, "paths", None)
-    return None if paths is None else [str(paths[row]) for row in training.indices]

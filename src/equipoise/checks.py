@@ -1,7 +1,6 @@
 """One check for every kind of parameter: each error names it, the value seen, what was expected.
 
-A wrong type is a TypeError, a wrong value a ValueError. Counts have upper bounds, so that a
-misplaced zero ends in a sentence and not in a full memory.
+A wrong type is a TypeError, a wrong value a ValueError.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+INF = math.inf
 #: The most of anything that is counted: examples, steps, neighbours.
 MOST = 10**9
 #: Seeds that torch, numpy and Python all take.
@@ -39,16 +39,12 @@ def check_choice(kind: str, value: str, allowed: Iterable[str], *, hint: str = "
     near = difflib.get_close_matches(spoken, lowered, n=1, cutoff=0.5)
     near = near or [name for name in lowered if name in spoken]
     guess = f" Did you mean {lowered[near[0]]!r}?" if near else ""
-    hint = f"; {hint}" if hint else ""
-    raise ValueError(f"unknown {kind} {show(value)}.{guess} Known: {', '.join(names)}{hint}")
+    known = ", ".join(names) + (f"; {hint}" if hint else "")
+    raise ValueError(f"unknown {kind} {show(value)}.{guess} Known: {known}")
 
 
 def check_count(name: str, value: Any, *, least: int = 1, most: int = MOST) -> int:
-    """A whole number within bounds, as an int; True and 2.0 are none.
-
-    >>> check_count("n_nearest", 5)
-    5
-    """
+    """A whole number within bounds, as an int; True and 2.0 are none."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, got {show(value)}")
     count = int(value)
@@ -59,27 +55,18 @@ def check_count(name: str, value: Any, *, least: int = 1, most: int = MOST) -> i
 
 
 def check_number(
-    name: str,
-    value: Any,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-    above: float | None = None,
+    name: str, value: Any, *, least: float = -INF, most: float = INF, above: float = -INF
 ) -> float:
-    """A finite number with `least` ≤ value ≤ `most`, and larger than `above` if that is given.
-
-    >>> check_number("caliper", 0.5, least=0)
-    0.5
-    """
+    """A finite number with `least` ≤ value ≤ `most`, and larger than `above`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {show(value)}")
     try:
         number = float(value)
     except OverflowError:
-        number = math.inf
+        number = INF
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {show(value)}")
-    if above is not None and not number > above:
+    if not number > above:
         raise ValueError(f"{name} must be above {above:g}, got {show(value)}")
     if not least <= number <= most:
         bounds = f"at least {least:g}" if number < least else f"at most {most:g}"
@@ -88,11 +75,7 @@ def check_number(
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False, numpy's as well.
-
-    >>> check_flag("replace", True)
-    True
-    """
+    """True or False, numpy's as well."""
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {show(value)}")
@@ -113,11 +96,7 @@ def check_text(name: str, value: Any) -> str:
 
 
 def check_path(name: str, value: Any) -> Path:
-    """A path that the system can look for, with `~` as the user's home.
-
-    >>> check_path("path", "photos/cat.png").name
-    'cat.png'
-    """
+    """A path that the system can look for, with `~` as the user's home."""
     if not isinstance(value, str | os.PathLike) or isinstance(value, bytes):
         raise TypeError(f"{name} must be a path, got {show(value)}")
     try:
@@ -140,16 +119,14 @@ def check_jobs(name: str, value: Any) -> int:
 
 
 def check_type(name: str, value: Any, kind: type | tuple[type, ...]) -> Any:
-    """An instance of `kind`, such as a `torch.Generator`.
-
-    >>> check_type("labels", [1], list)
-    [1]
-    """
+    """An instance of `kind`, such as a `torch.Generator`."""
     if isinstance(value, kind):
         return value
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    expected = " or ".join("None" if k is type(None) else _full_name(k) for k in kinds)
-    raise TypeError(f"{name} must be {expected}, got {show(value)}")
+    expected = []
+    for each in kind if isinstance(kind, tuple) else (kind,):
+        module = "" if each.__module__ == "builtins" else f"{each.__module__.split('.')[0]}."
+        expected.append("None" if each is type(None) else f"a {module}{each.__qualname__}")
+    raise TypeError(f"{name} must be {' or '.join(expected)}, got {show(value)}")
 
 
 def check_device(name: str, value: Any) -> Any:
@@ -171,11 +148,7 @@ def check_device(name: str, value: Any) -> Any:
 
 
 def require(module: str, *, extra: str) -> Any:
-    """Import what only an extra of the package installs, or say which extra that is.
-
-    >>> require("json", extra="tables").dumps([])
-    '[]'
-    """
+    """Import what only an extra of the package installs, or say which extra that is."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -186,22 +159,13 @@ def require(module: str, *, extra: str) -> Any:
         ) from error
 
 
-def check_memory(what: str, n_bytes: float, *, share: float = 0.8, hint: str = "") -> None:
-    """Refuse what would take more than a share of the memory that is free now.
+def check_memory(what: str, n_bytes: float, *, hint: str = "") -> None:
+    """Refuse what would take more than 80 % of the memory that is free now.
 
-    Parameters
-    ----------
-    what : str
-        What the memory is for, as the beginning of a sentence.
-    n_bytes : float
-        An estimate of what it takes.
-    share : float
-        Of the free memory; the rest is left to everything else.
-    hint : str
-        What to do about it.
+    `what` begins the sentence, `hint` says what to do about it.
     """
     free = measure_free_memory()
-    if n_bytes > share * free:
+    if n_bytes > 0.8 * free:
         hint = f": {hint}" if hint else ""
         raise ValueError(
             f"{what} would take about {n_bytes / 1e9:,.1f} GB of memory, where "
@@ -246,8 +210,3 @@ def show(value: Any, at_most: int = 80) -> str:
         text = f"a {type(value).__name__}"
     text = " ".join(text.split())
     return text if len(text) <= at_most else text[: at_most - 2] + "…"
-
-
-def _full_name(kind: type) -> str:
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}."
-    return f"a {module}{kind.__qualname__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from equipoise.data import EnvironmentDataset, get_dataset
 from equipoise.diagnosis import mutual_information, same_covariate_rate
 from equipoise.files import read_json, write_json
 from equipoise.paper import find_accuracy
-from equipoise.report import draw_batches, draw_counterfactuals, draw_tables, save_figure
+from equipoise.report import draw_batches, draw_tables, save_figure
 
 Ints = NDArray[np.int64]
 
@@ -39,19 +39,6 @@ CEILING = {"ColoredMNIST10": 75.0, "ColoredMNIST": 75.0, "RotatedMNIST": 100.0}
 #: Kinds of batches, and the rule that chooses a checkpoint: as usual, and as balancing allows.
 RULES = {"random": "train-domain", "balanced": "balanced"}
 SAMPLINGS = tuple(RULES)
-
-
-@dataclass(frozen=True)
-class Dependence:
-    """Label and true covariate in an epoch of batches of each kind, where it is known."""
-
-    random: NDArray[np.int64]
-    balanced: NDArray[np.int64]
-
-    @property
-    def ratio(self) -> float:
-        """Mutual information in balanced batches over that in random ones."""
-        return mutual_information(self.balanced) / mutual_information(self.random)
 
 
 def run_demo(
@@ -95,32 +82,26 @@ def run_demo(
     part = balancer.score_.part
     if part is not None:
         say(f"   {len(part)} dimensions have a link that varies (p = {part.p_value:.4f})")
-    for reading in balancer.readings_:
-        chosen = "[green]chosen[/green]" if reading.reading == balancer.score_.reading else ""
-        say(
-            f"   {reading.reading}: labels differ in Z by {reading.before:.2f} SD before, "
-            f"{reading.after:.2f} after matching {chosen}"
-        )
-    dependence, facts = _examine(balancer, data, settings, say)
+    tables, facts = _examine(balancer, data, settings, say)
     say("[bold]3[/bold]  train the same network twice")
+    how: dict[str, Any] = {"device": device, "cache": cache, "verbose": True}
     runs = {
-        sampling: execute_run(
-            settings[sampling],
-            environments,
-            folders[sampling],
-            device=device,
-            cache=cache,
-            verbose=True,
-        )
-        for sampling in SAMPLINGS
+        name: execute_run(settings[name], environments, folders[name], **how) for name in SAMPLINGS
     }
-    _draw(output, environments, data, balancer, settings, dependence)
+    batches = [make_batches(settings[name], data, balancer=balancer) for name in SAMPLINGS]
+    figure = draw_batches(data.train, *(each.draw_step(0)[0] for each in batches))
+    save_figure(figure, output / "batches.png")
+    if tables is not None:
+        labels, covariate = environments.label_names, environments.covariate_name
+        figure = draw_tables(*tables, label_names=labels, covariate_name=covariate)
+        save_figure(figure, output / "tables.png")
     verdict = balancer.diagnose(data.train).verdict
-    word = verdict.recommendation
-    facts |= {"recommendation": word, "headline": verdict.headline}
+    facts |= {"recommendation": verdict.recommendation, "headline": verdict.headline}
     seconds = time.monotonic() - started
     if already_done:  # the time it took is that of the call that did the work
-        seconds = _recorded_seconds(output, dataset) or seconds
+        with suppress(ValueError):  # missing or damaged: it is written again
+            found = read_json(output / "results.json", {"dataset": str, "seconds": float})
+            seconds = float(found["seconds"]) if found["dataset"] == dataset else seconds
     results = _summarise(dataset, runs, facts, seconds)
     write_json(output / "results.json", results)
     console.print(make_table(results))
@@ -128,14 +109,6 @@ def run_demo(
     say(f"{escape(results['headline'])} (Small classifiers, training environments alone.)")
     say(f"pictures and results.json are in {output}/   ({results['seconds']:.0f} s)")
     return results
-
-
-def _recorded_seconds(output: Path, dataset: str) -> float | None:
-    try:
-        found = read_json(output / "results.json", {"dataset": str, "seconds": float})
-    except ValueError:  # missing or damaged: it is written again
-        return None
-    return float(found["seconds"]) if found["dataset"] == dataset else None
 
 
 def _settings(
@@ -163,8 +136,11 @@ def _names(environments: EnvironmentDataset, codes: tuple[int, ...]) -> str:
 
 def _examine(
     balancer: CausalBalancer, data: RunData, settings: dict[str, RunSettings], say: Any
-) -> tuple[Dependence | None, dict[str, Any]]:
-    """Compare matches and batches with the true covariate, which no estimator has seen."""
+) -> tuple[list[Ints] | None, dict[str, Any]]:
+    """Compare matches and batches with the true covariate, which no estimator has seen.
+
+    Gives tables of label and covariate in an epoch of random and of balanced batches.
+    """
     facts: dict[str, Any] = {
         "n_varying": balancer.n_varying_,
         "same_covariate_rate": None,
@@ -175,52 +151,15 @@ def _examine(
         return None, facts
     rate = same_covariate_rate(balancer.matches_, data.train.covariate)
     tables = [tabulate_epoch(settings[name], data, balancer) for name in SAMPLINGS]
-    dependence = Dependence(*tables)
-    facts |= {"same_covariate_rate": rate, "mutual_information_ratio": dependence.ratio}
+    random, balanced = map(mutual_information, tables)
+    facts |= {"same_covariate_rate": rate, "mutual_information_ratio": balanced / random}
     name = data.train.covariate_name
     say(f"   {100 * rate:.2f} % of the matches have their anchor's true {name}")
     say(
-        f"   mutual information of {name} and label: "
-        f"{mutual_information(dependence.random):.4f} nats in random batches, "
-        f"{mutual_information(dependence.balanced):.4f} in balanced ones "
-        f"({100 * dependence.ratio:.2g} %)"
+        f"   mutual information of {name} and label: {random:.4f} nats in random batches, "
+        f"{balanced:.4f} in balanced ones ({100 * balanced / random:.2g} %)"
     )
-    return dependence, facts
-
-
-def _draw(
-    output: Path,
-    environments: EnvironmentDataset,
-    data: RunData,
-    balancer: CausalBalancer,
-    settings: dict[str, RunSettings],
-    dependence: Dependence | None,
-) -> None:
-    first = {
-        name: make_batches(settings[name], data, balancer=balancer).draw_step(0)[0]
-        for name in SAMPLINGS
-    }
-    figure = draw_batches(data.train, first["random"], first["balanced"])
-    save_figure(figure, output / "batches.png")
-    if dependence is not None:
-        figure = draw_tables(
-            dependence.random,
-            dependence.balanced,
-            label_names=environments.label_names,
-            covariate_name=environments.covariate_name,
-        )
-        save_figure(figure, output / "tables.png")
-    model = balancer.latent_model_
-    if model is None:
-        return
-    labels, codes = (
-        data.train.labels,
-        np.searchsorted(balancer.environments_, data.train.environments),
-    )
-    one_per_label = np.array([np.flatnonzero(labels == y)[0] for y in np.unique(labels)])
-    examples = one_per_label if len(one_per_label) > 2 else np.arange(6)
-    figure = draw_counterfactuals(model, data.train, examples, labels[examples], codes[examples])
-    save_figure(figure, output / "counterfactuals.png")
+    return tables, facts
 
 
 def _summarise(
@@ -269,15 +208,10 @@ def make_table(results: dict[str, Any]) -> Table:
     for name in SAMPLINGS:
         row = results[name]
         numbers = (row["train_domain_validation"], row["balanced_validation"], row["ood_accuracy"])
-        table.add_row(name, *(_show(n) for n in numbers), _as_printed(results["paper"][name]))
+        table.add_row(name, *map(_show, numbers), _show(results["paper"][name], "g"))
     table.add_row("best possible", "", "", _show(results["ceiling"]), "", style="dim")
     return table
 
 
-def _as_printed(number: float | None) -> str:
-    """A number of the paper, with the digits it has there."""
-    return "–" if number is None else f"{number:g}"
-
-
-def _show(number: float | None) -> str:
-    return "–" if number is None else f"{number:.1f}"
+def _show(number: float | None, digits: str = ".1f") -> str:
+    return "–" if number is None else f"{number:{digits}}"

@@ -1,7 +1,6 @@
 """Files that are written whole or not at all, and checked when they are read.
 
-Every file that the package writes for itself carries a digest of its content. It finds damage
-(a flipped bit, a cut end), not forgery. One reader for each format, and one kind of error.
+Every file that the package writes for itself carries a digest, which finds damage, not forgery.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import json
 import math
 import os
 import re
+import secrets
 import stat
-import tempfile
 import types
 import typing
 import zipfile
@@ -40,7 +39,6 @@ STATE_VERSION = 2
 PAGE, PART = 4096, 2**24
 #: An odd weight for each word of a page: one flipped bit always changes the sum.
 WEIGHTS = np.arange(1, PAGE // 2, 2, dtype=np.uint32) * np.uint32(0x9E3779B1)
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DamagedFile(ValueError):
@@ -55,9 +53,6 @@ class WriteFailed(OSError):
     """A file that could not be written; what was there before is intact."""
 
 
-# --- writing -----------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def write_whole(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it over `path` if the block succeeds.
@@ -68,16 +63,14 @@ def write_whole(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     with tell_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(
-            prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent
-        )
-        os.close(handle)
-        temporary = Path(name)
+        temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(4)}.part"
+        temporary.touch(exist_ok=False)
+        mode = temporary.stat().st_mode  # a writer may put a file of another mode in its place
         try:
             yield temporary
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
+            os.chmod(temporary, mode)
             os.replace(temporary, path)
             _sync_directory(path.parent)
         finally:
@@ -95,11 +88,9 @@ def tell_write_errors(path: str | Path) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or str(error)
         told = re.search(r"os error (\d+)", str(error))  # as safetensors has it
         number = int(told[1]) if told else getattr(error, "errno", None)
-        advice = (
-            "Make room and give the same command again"
-            if number in NO_ROOM
-            else "Choose another place, or make this one writable"
-        )
+        advice = "Choose another place, or make this one writable"
+        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            advice = "Make room and give the same command again"
         failed = WriteFailed(
             f"{path} could not be written ({reason}); what was saved before is intact. {advice}"
         )
@@ -127,22 +118,12 @@ def remove_parts(directory: str | Path, name: str = "*") -> None:
         part.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def write_json(path: str | Path, content: Any) -> None:
     """Write `content` as indented JSON, whole; a dictionary gets a digest of its content."""
     if isinstance(content, Mapping):
         content = stamp(content)
     with write_whole(path) as temporary:
-        temporary.write_text(_spell_json(content), encoding="utf-8")
-
-
-def _spell_json(content: Any) -> str:
-    return json.dumps(content, indent=2) + "\n"
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any) -> None:
@@ -159,9 +140,6 @@ def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any
     state = {"version": STATE_VERSION, "facts": facts, DIGEST: _digest_state(plain, facts)}
     with write_whole(path) as temporary:
         save_file(plain, temporary, metadata={"state": json.dumps(state)})
-
-
-# --- digests -----------------------------------------------------------------------------------
 
 
 def stamp(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,9 +196,6 @@ def _sum_pages(content: NDArray[np.uint8]) -> bytes:
     return sums.tobytes() + content[end:].tobytes()
 
 
-# --- reading -----------------------------------------------------------------------------------
-
-
 def check_regular(path: str | Path) -> Path:
     """Refuse what is no regular file: a pipe or a device would be waited for without end."""
     path = check_path("path", path)
@@ -244,15 +219,8 @@ def read_json(
 ) -> Any:
     """Read a JSON file and check it; whatever is wrong with it is a `DamagedFile`.
 
-    Parameters
-    ----------
-    path : str or Path
-    schema : type, list or dict
-        What it must hold, see `check_fields`.
-    stamped : bool
-        Whether it must carry the digest that `write_json` gives; it is taken off.
-    hint : str
-        What to do about a damaged one.
+    `schema` is what it must hold, see `check_fields`; `stamped`, whether it must carry the digest
+    that `write_json` gives, which is taken off; `hint`, what to do about a damaged one.
     """
     path = check_regular(path)
     try:
@@ -260,18 +228,14 @@ def read_json(
             raise ValueError(f"it is larger than {MOST_JSON_BYTES >> 20} MB")
         text = path.read_text(encoding="utf-8")
         content = json.loads(text)
-        if stamped and not (is_intact(content) and _spell_json(content) == text):
+        if stamped and not (is_intact(content) and text == json.dumps(content, indent=2) + "\n"):
             raise ValueError("its content does not fit its digest")
-    except RecursionError:
-        raise DamagedFile(f"{path} is damaged (it is nested too deeply); {hint}") from None
-    except (OSError, ValueError) as error:
-        raise DamagedFile(f"{path} is damaged ({error}); {hint}") from error
-    if stamped:
-        del content[DIGEST]
-    try:
+        if stamped:
+            del content[DIGEST]
         check_fields(content, schema)
-    except ValueError as error:
-        raise DamagedFile(f"{path} is damaged ({error}); {hint}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise DamagedFile(f"{path} is damaged ({reason}); {hint}") from error
     return content
 
 
@@ -286,10 +250,15 @@ def check_fields(value: Any, schema: Any, place: str = "") -> None:
     Traceback (most recent call last):
     ValueError: names[0] must be str, got 1
     """
-    if schema is Any:
-        return
+    kind = type(schema) if isinstance(schema, dict | list) else schema
+    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    allowed = {*kinds, int} if float in kinds else set(kinds)
+    if schema is not Any and type(value) not in allowed:
+        names = ["null" if k is types.NoneType else k.__name__ for k in kinds]
+        raise ValueError(
+            f"{place or 'its content'} must be {' or '.join(names)}, got {show(value)}"
+        )
     if isinstance(schema, dict):
-        _check_is(value, dict, place)
         for name, inner in schema.items():
             field = name.removesuffix("?")
             where = f"{place}.{field}" if place else field
@@ -298,21 +267,8 @@ def check_fields(value: Any, schema: Any, place: str = "") -> None:
             elif not name.endswith("?"):
                 raise ValueError(f"{where} is missing")
     elif isinstance(schema, list):
-        _check_is(value, list, place)
         for position, each in enumerate(value):
             check_fields(each, schema[0], f"{place}[{position}]")
-    else:
-        _check_is(value, schema, place)
-
-
-def _check_is(value: Any, kind: Any, place: str) -> None:
-    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    allowed = {*kinds, int} if float in kinds else set(kinds)
-    if type(value) not in allowed:
-        names = ["null" if k is types.NoneType else k.__name__ for k in kinds]
-        raise ValueError(
-            f"{place or 'its content'} must be {' or '.join(names)}, got {show(value)}"
-        )
 
 
 def load_state(path: str | Path) -> tuple[dict[str, torch.Tensor], Any]:
@@ -367,12 +323,9 @@ def read_array(path: str | Path, name: str | None = None) -> NDArray[Any]:
 def _read_npy(opened: IO[bytes], size: int) -> NDArray[Any]:
     check_memory("it", size)
     version = np.lib.format.read_magic(opened)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if read_header is None:
+    if version not in ((1, 0), (2, 0)):
         raise ValueError(f"its format has the version {version}")
+    read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
     shape, in_columns, kind = read_header(opened)
     if kind.hasobject:
         raise ValueError("it holds Python objects, which are never unpacked")
@@ -395,9 +348,6 @@ def _open_npz(path: Path) -> Iterator[zipfile.ZipFile]:
         raise ValueError(f"{path} cannot be read as arrays: {error}{hint}") from error
     with archive:
         yield archive
-
-
-# --- locks -------------------------------------------------------------------------------------
 
 
 class Locked(Exception):

@@ -14,7 +14,7 @@ from equipoise.benchmark.selection import RECORDS_VERSION
 from equipoise.benchmark.sweep import read_manifest
 from equipoise.data import Examples, open_dataset, save_dataset
 from equipoise.data.cache import RowStore
-from equipoise.data.images import _Known
+from equipoise.data.images import KnownDigests
 from equipoise.files import DamagedFile, UnusableState, load_state, save_state, write_json
 from equipoise.theory.outcome import run_cases
 
@@ -202,13 +202,11 @@ def test_every_flip_in_the_records_of_a_theorem_is_refused(tmp_path):
 
 
 def test_a_flip_in_the_known_digests_of_images_costs_a_second_look(tmp_path):
-    names = [f"{i}.png" for i in range(20)]
-    states = [(i, 1000 + i) for i in range(20)]
-    digests = [bytes([i]) * 32 for i in range(20)]
-    _Known(tmp_path, tmp_path).remember(names, states, digests, before=10**6)
+    entries = {f"{i}.png": ((i, 1000 + i), bytes([i]) * 32) for i in range(20)}
+    KnownDigests(tmp_path, tmp_path).remember(entries)
     path = next((tmp_path / "digests").iterdir())
     for _ in flip_bits(path):
-        known = _Known(tmp_path, tmp_path)
-        for name, state, digest in zip(names, states, digests, strict=True):
+        known = KnownDigests(tmp_path, tmp_path)
+        for name, (state, digest) in entries.items():
             assert known.find(name, state) in (digest, None)
-    assert len(_Known(tmp_path, tmp_path).entries) == 20
+    assert len(KnownDigests(tmp_path, tmp_path).entries) == 20

@@ -16,7 +16,7 @@ require("rich", extra="cli")
 import typer
 
 from equipoise import __version__
-from equipoise.cli import balance, data, report, reproduce, sweep, train
+from equipoise.cli import balance, data, reproduce, runs
 
 app = typer.Typer(
     name="equipoise",
@@ -44,38 +44,32 @@ def top(
     """Take the spurious correlation out of training batches."""
 
 
-def _add(command: Callable[..., Any], example: str, *, name: str | None = None) -> None:
-    app.command(name, epilog=f"Example: {example}")(command)
-
-
-_add(reproduce.demo, "equipoise demo --dataset ColoredMNIST --output demo-two-colours")
-_add(
-    balance.balance,
-    "equipoise balance patients.csv --label ill --environment hospital --output out",
-)
-_add(
-    train.train,
-    "equipoise train --dataset ColoredMNIST10 --algorithm CORAL "
-    "--sampling balanced --test-environment 2 --seed 0 --output runs/x --quick",
-)
-_add(train.predict, "equipoise predict runs/x --input digits.npy --output labels.csv")
-_add(train.export, "equipoise export runs/x --format onnx --output model.onnx")
-_add(report.report, "equipoise report runs/x --output report.html")
-_add(report.plot, "equipoise plot love runs/x --output love.pdf")
-_add(reproduce.list_names, "equipoise list algorithms --json", name="list")
-_add(sweep.sweep, "equipoise sweep sweep.yaml --output runs --workers 2")
-_add(
-    sweep.import_sweep,
-    "equipoise import-sweep domainbed/sweep --selection train-domain --output chosen.yaml",
-    name="import-sweep",
-)
-_add(sweep.table, "equipoise table runs/sweep-sweep.json --selection balanced --format markdown")
-_add(
-    reproduce.reproduce,
-    "equipoise reproduce table1 --profile quick --output results --seeds 3 --workers 2",
-)
-app.add_typer(data.app, name="data")
-app.add_typer(reproduce.theory, name="theory")
+#: Commands in the order of the help, each with an example, which begins with its name.
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo --dataset ColoredMNIST --output demo-two-colours": reproduce.demo,
+    "balance patients.csv --label ill --environment hospital --output out": balance.balance,
+    "train --dataset ColoredMNIST10 --algorithm CORAL --sampling balanced "
+    "--test-environment 2 --seed 0 --output runs/x --quick": runs.train,
+    "predict runs/x --input digits.npy --output labels.csv": runs.predict,
+    "export runs/x --format onnx --output model.onnx": runs.export,
+    "report runs/x --output report.html": balance.report,
+    "plot love runs/x --output love.pdf": balance.plot,
+    "list algorithms --json": reproduce.list_names,
+    "sweep sweep.yaml --output runs --workers 2": runs.sweep,
+    "import-sweep domainbed/sweep --selection train-domain --output chosen.yaml": runs.import_sweep,
+    "table runs/sweep-sweep.json --selection balanced --format markdown": runs.table,
+    "reproduce table1 --profile quick --output results --seeds 3 --workers 2": reproduce.reproduce,
+    "data check data/PACS --dataset PACS": data.check,
+    "data features photos --backbone timm/resnet50 --output features": data.features,
+    "data pack patients.csv --label ill --environment hospital --output patients": data.pack,
+}
+GROUPS = {"data": data.app, "theory": reproduce.theory}
+for _example, _command in COMMANDS.items():
+    _first, _second, *_ = _example.split()
+    _group, _name = (GROUPS[_first], _second) if _first in GROUPS else (app, _first)
+    _group.command(_name, epilog=f"Example: equipoise {_example}")(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def main() -> None:

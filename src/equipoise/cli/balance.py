@@ -1,83 +1,61 @@
-"""`equipoise balance`."""
+"""`equipoise balance`, `equipoise report` and `equipoise plot`: a balancer, and looking at it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from equipoise.cli.options import (
-    Choices,
-    Data,
-    DataDir,
-    Device,
-    Json,
-    Quiet,
-    Seed,
+    arg,
+    command,
     list_options,
     open_data,
-    plain_errors,
+    opt,
     plain_notes,
     print_json,
-    reads_data,
 )
 
 if TYPE_CHECKING:
     from equipoise.balance_job import BalanceResult
+    from equipoise.report import Target
 
 
-@plain_errors
-@reads_data
+@command
 def balance(
-    data: Data,
-    output: Annotated[
-        Path, typer.Option(help="Directory of the results; an interrupted fit resumes there.")
-    ],
+    *,
+    data: str,
+    output: Path = opt("Directory of the results; an interrupted fit resumes there.", ...),
     reading: dict[str, Any],
-    leave_out: Annotated[
-        list[str] | None,
-        typer.Option(help="An environment to keep apart for testing; repeatable."),
-    ] = None,
-    balance_on: Annotated[
-        str, typer.Option(help="varying, all (of Z, as the paper does) or given (covariates).")
-    ] = "varying",
-    method: Annotated[
-        str, typer.Option(help="match, overlap, entropy, or all to compare them.")
-    ] = "match",
-    covariates: Annotated[
-        str | None, typer.Option(help="Columns that may be spurious, such as age,scanner.")
-    ] = None,
-    covariate_table: Annotated[
-        Path | None,
-        typer.Option(help="A table of covariates by file name (its first column), for images."),
-    ] = None,
-    exact: Annotated[
-        str | None, typer.Option(help="Covariates in which matches must agree, such as sex.")
-    ] = None,
-    n_matches: Annotated[
-        int | None,
-        typer.Option(min=1, help="Other labels matched to each anchor; by default all, up to 9."),
-    ] = None,
-    latent_dim: Annotated[
-        str | None,
-        typer.Option(help="Latent size (balance-on all), or auto; default: Theorem 3.3's maximum."),
-    ] = None,
-    caliper: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Largest distance of a match; no limit if not set."),
-    ] = None,
-    metric: Annotated[str, typer.Option(help="kl, l1, l2 or linf.")] = "kl",
-    choices: Choices = None,
-    steps: Annotated[int, typer.Option(min=1, help="Training steps of the VAE, at most.")] = 600,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    n_jobs: Annotated[int, typer.Option(help="Threads for matching; -1 for all.")] = -1,
-    data_dir: DataDir = None,
-    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    leave_out: list[str] | None = opt("An environment to keep apart for testing; repeatable."),
+    balance_on: str = opt(
+        "varying, all (of Z, as the paper does) or given (covariates).", "varying"
+    ),
+    method: str = opt("match, overlap, entropy, or all to compare them.", "match"),
+    covariates: str | None = opt("Columns that may be spurious, such as age,scanner."),
+    covariate_table: Path | None = opt(
+        "A table of covariates by file name (its first column), for images."
+    ),
+    exact: str | None = opt("Covariates in which matches must agree, such as sex."),
+    n_matches: int | None = opt(
+        "Other labels matched to each anchor; by default all, up to 9.", min=1
+    ),
+    latent_dim: str | None = opt(
+        "Latent size (balance-on all), or auto; default: Theorem 3.3's maximum."
+    ),
+    caliper: float | None = opt("Largest distance of a match; no limit if not set.", min=0.0),
+    metric: str = opt("kl, l1, l2 or linf.", "kl"),
+    choices: list[str] | None = None,
+    steps: int = opt("Training steps of the VAE, at most.", 600, min=1),
+    seed: int = 0,
+    device: str = "cpu",
+    n_jobs: int = opt("Threads for matching; -1 for all.", -1),
+    data_dir: Path | None = None,
+    report: bool = opt("Write report.html.", True),
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Balance your own data: find what varies, match on it, and write matches and weights.
 
@@ -200,3 +178,92 @@ def _parse_parameters(choices: list[str]) -> dict[str, Any]:
         check_choice("parameter", name, others)
         found[name] = parse_value(text)
     return found
+
+
+@command
+def report(
+    *,
+    target: Path,
+    output: Path | None = opt("The page; by default report.html in or beside the target."),
+    data: str | None = opt("The data, as for `balance`, if the target does not name them."),
+    reading: dict[str, Any],
+    data_dir: Path | None = None,
+    cache: Path | None = None,
+    title: str | None = opt("Title of the page."),
+    seed: int = 0,
+    device: str = "cpu",
+    quiet: bool = False,
+) -> None:
+    """Write one HTML page on a run or a balancer: verdict, balance, matches, curves."""
+    from equipoise.report import write_report
+
+    opened = _open(target, data, reading, data_dir, cache, device, verbose=not quiet)
+    if not quiet:
+        for sentence in opened.missing:
+            typer.echo(f"note: {sentence}", err=True)
+    page = write_report(
+        output or opened.folder / "report.html",
+        opened.balancer,
+        opened.examples,
+        opened.labels,
+        opened.environments,
+        run=opened.run,
+        title=title,
+        seed=seed,
+        verbose=not quiet,
+    )
+    if not quiet:
+        typer.echo(page)
+
+
+KINDS = (
+    "situations, love, tables, overlap, gallery, counterfactuals, traversals, reuse or tuning; "
+    "of a run also curves or confusions."
+)
+
+
+@command
+def plot(
+    *,
+    kind: str = arg(KINDS),
+    target: Path,
+    output: Path = opt("The picture: .png, .pdf or .svg.", ...),
+    place: str | None = opt("One environment, for love, tables and overlap.", flag="--in"),
+    data: str | None = opt("The data, as for `balance`, if the target does not name them."),
+    reading: dict[str, Any],
+    data_dir: Path | None = None,
+    cache: Path | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+) -> None:
+    """Draw one picture of a run or a balancer, for a paper or a slide."""
+    from equipoise.checks import check_choice
+    from equipoise.report import PLOTS, check_format, draw_plot, save_figure
+
+    check_choice("plot", kind, PLOTS)
+    check_format(output)
+    opened = _open(target, data, reading, data_dir, cache, device, verbose=True)
+    save_figure(draw_plot(kind, opened, environment=place, seed=seed), output)
+    typer.echo(output)
+
+
+def _open(
+    target: Path,
+    data: str | None,
+    reading: dict[str, Any],
+    data_dir: Path | None,
+    cache: Path | None,
+    device: str,
+    *,
+    verbose: bool,
+) -> Target:
+    """The target, with its data where they were named."""
+    from equipoise.algorithms import choose_device
+    from equipoise.report import open_target
+
+    if data is None and reading:
+        raise ValueError(f"{', '.join(reading)} say how to read --data: name the data as well")
+    dataset = None if data is None else open_data(data, data_dir, reading, verbose=verbose)
+    return open_target(
+        target, dataset, data_dir=data_dir, cache=cache, device=choose_device(device)
+    )

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from equipoise.cli.options import (
-    Data,
-    DataDir,
-    Device,
-    Json,
-    Quiet,
-    drop_unset,
-    open_data,
-    plain_errors,
-    print_json,
-    reads_data,
-    say,
-)
+from equipoise.cli.options import arg, command, drop_unset, open_data, opt, print_json, say
 
 if TYPE_CHECKING:
     from equipoise.data import EnvironmentDataset, FolderReport
@@ -35,36 +23,20 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Output = Annotated[Path, typer.Option(help="Directory of the new dataset.")]
-Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Threads; one for each processor if not set.")
-]
 
-OnBroken = Annotated[
-    str | None, typer.Option(help="Unreadable images: raise an error (if not set) or skip.")
-]
-
-
-@app.command(epilog="Example: equipoise data check data/PACS --dataset PACS")
-@plain_errors
+@command
 def check(
-    directory: Annotated[Path, typer.Argument(help="A folder tree ENVIRONMENT/CLASS/*.jpg.")],
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="The published set it should be: PACS, VLCS, OfficeHome, TerraIncognita or "
-            "DomainNet; by default read from the directory's name."
-        ),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(help="A kind of problem to ignore, such as count; repeatable."),
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="JSON file for the full report.")] = None,
-    show: Annotated[int, typer.Option(min=0, help="Problems of each kind to print.")] = 10,
-    n_jobs: Jobs = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    directory: Path = arg("A folder tree ENVIRONMENT/CLASS/*.jpg."),
+    dataset: str | None = opt(
+        "The published set it should be: PACS, VLCS, OfficeHome, TerraIncognita or "
+        "DomainNet; by default read from the directory's name."
+    ),
+    ignore: list[str] | None = opt("A kind of problem to ignore, such as count; repeatable."),
+    output: Path | None = opt("JSON file for the full report."),
+    show: int = opt("Problems of each kind to print.", 10, min=0),
+    n_jobs: int | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """List what is missing, empty, misplaced, unreadable or duplicated; exit code 1 if any."""
     from equipoise.data import check_folders
@@ -83,31 +55,24 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command(
-    "features",
-    epilog="Example: equipoise data features photos --backbone timm/resnet50 --output features",
-)
-@plain_errors
-@reads_data
-def compute(
-    data: Data,
-    backbone: Annotated[str, typer.Option(help="timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME.")],
-    output: Output,
+@command
+def features(
+    *,
+    data: str,
+    backbone: str = opt("timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME.", ...),
+    output: Path = opt("Directory of the new dataset.", ...),
     reading: dict[str, Any],
-    on_broken: OnBroken = None,
-    data_dir: DataDir = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Examples at a time.")] = 64,
-    device: Device = "cpu",
-    statistics: Annotated[
-        bool,
-        typer.Option(
-            "--statistics",
-            help="Write channel means and deviations of early layers to OUTPUT/statistics, for "
-            "`equipoise train --balance-features`.",
-        ),
-    ] = False,
-    n_jobs: Jobs = None,
-    quiet: Quiet = False,
+    on_broken: str | None = None,
+    data_dir: Path | None = None,
+    batch_size: int = opt("Examples at a time.", 64, min=1),
+    device: str = "cpu",
+    statistics: bool = opt(
+        "Write channel means and deviations of early layers to OUTPUT/statistics, for "
+        "`equipoise train --balance-features`.",
+        False,
+    ),
+    n_jobs: int | None = None,
+    quiet: bool = False,
 ) -> None:
     """Compute a frozen backbone's features once, as a dataset for `--dataset OUTPUT`."""
     from equipoise.algorithms import choose_device
@@ -140,20 +105,16 @@ def compute(
             typer.echo(f"{place}: {_describe(saved)}")
 
 
-@app.command(
-    epilog="Example: equipoise data pack patients.csv --label ill --environment hospital "
-    "--output patients"
-)
-@plain_errors
-@reads_data
+@command
 def pack(
-    data: Data,
-    output: Output,
+    *,
+    data: str,
+    output: Path = opt("Directory of the new dataset.", ...),
     reading: dict[str, Any],
-    on_broken: OnBroken = None,
-    data_dir: DataDir = None,
-    n_jobs: Jobs = None,
-    quiet: Quiet = False,
+    on_broken: str | None = None,
+    data_dir: Path | None = None,
+    n_jobs: int | None = None,
+    quiet: bool = False,
 ) -> None:
     """Save resized images or columns of a table as a dataset for `--dataset OUTPUT`."""
     from equipoise.data import check_output, save_dataset

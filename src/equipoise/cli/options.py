@@ -12,76 +12,114 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
-from typer.models import OptionInfo
 
 if TYPE_CHECKING:
     from equipoise.benchmark import ResultTable
     from equipoise.data import EnvironmentDataset
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        help="A folder tree ENVIRONMENT/CLASS/*.jpg, a .csv, .parquet or .npz file, or a name of "
+
+class Opt(NamedTuple):
+    """An option or argument, in the place of a parameter's default."""
+
+    help: str
+    default: Any
+    flag: str | None
+    limits: dict[str, float]
+    make: Callable[..., Any] = typer.Option
+
+
+def opt(help: str, default: Any = None, *, flag: str | None = None, **limits: float) -> Any:
+    """An option with its help and limits `min` and `max`; the default `...` means required."""
+    return Opt(help, inspect.Parameter.empty if default is ... else default, flag, limits)
+
+
+def arg(help: str) -> Any:
+    """A required argument."""
+    return Opt(help, inspect.Parameter.empty, None, {}, typer.Argument)
+
+
+#: What means the same in every command, by the parameter's name; a command may have its own.
+SHARED: dict[str, Opt] = {
+    "data": arg(
+        "A folder tree ENVIRONMENT/CLASS/*.jpg, a .csv, .parquet or .npz file, or a name of "
         "`equipoise list datasets`."
     ),
-]
-DataDir = Annotated[Path | None, typer.Option(help="Directory of the named dataset's files.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps or auto.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
-Choices = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Another parameter or setting, name=value; repeatable."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no table.")]
-
-Files = Annotated[
-    str | None, typer.Option("--path", help="Column of a table that names image files.")
-]
-
-#: Options on how to read a user's data, see `reads_data`.
+    "target": arg("Directory of a run, or a saved balancer or its directory."),
+    "run": arg("Directory of a trained run."),
+    "path": opt("Column of a table that names image files."),
+    "label": opt("Column or array of labels."),
+    "environment": opt("Column or array of environments."),
+    "features": opt("Columns of an example, repeatable or a,b,c; all others if not set."),
+    "image_size": opt("Side that images are resized to; 224 if not set.", min=1),
+    "on_broken": opt("Unreadable images: raise an error (if not set) or skip."),
+    "n_jobs": opt("Threads; one for each processor if not set.", min=1),
+    "data_dir": opt("Directory of the named dataset's files."),
+    "cache": opt("Directory of the run's balancer; by default beside the run."),
+    "selection": opt("Which checkpoint; by default 'balanced' if it was kept."),
+    "choices": opt("Another parameter or setting, name=value; repeatable.", flag="--set"),
+    "seed": opt("Seed of every random draw.", min=0),
+    "device": opt("cpu, cuda, cuda:1, mps or auto."),
+    "as_json": opt("Print JSON for programs.", flag="--json"),
+    "quiet": opt("Print no progress and no table."),
+}
+#: Options on how to read a user's data, by the names of `open_dataset`, with their types.
 READING: dict[str, Any] = {
-    "path": Files,
-    "label": Annotated[str | None, typer.Option(help="Column or array of labels.")],
-    "environment": Annotated[str | None, typer.Option(help="Column or array of environments.")],
-    "features": Annotated[
-        list[str] | None,
-        typer.Option(help="Columns of an example, repeatable or a,b,c; all others if not set."),
-    ],
-    "image_size": Annotated[
-        int | None, typer.Option(min=1, help="Side that images are resized to; 224 if not set.")
-    ],
+    "path": str | None,
+    "label": str | None,
+    "environment": str | None,
+    "features": list[str] | None,
+    "image_size": int | None,
 }
 
 
-def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `READING` in place of its parameter `reading`.
+def command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function a command, its parameters described by `Opt`, or else by `SHARED`.
 
-    `reading` is then a dictionary of those that were given, by the names of `open_dataset`.
+    A parameter `reading` becomes the options of `READING`; the function gets a dictionary of
+    those that were given. A user's mistake ends in one sentence and exit code 2, Ctrl-C in 130,
+    without a traceback.
     """
+    parameters, options = [], dict[str, str]()
+    for each in inspect.signature(function, eval_str=True).parameters.values():
+        reads = each.name == "reading"
+        for name, kind in (READING if reads else {each.name: each.annotation}).items():
+            own = each.default if isinstance(each.default, Opt) else None
+            about, default = own or SHARED[name], own.default if own else each.default
+            flag = about.flag or f"--{name.replace('_', '-')}"
+            if about.make is typer.Option:
+                options |= {name: flag, flag.strip("-").replace("-", "_"): flag}
+            # A switch that is off needs no option to turn it off.
+            flags = [flag] if about.flag or default is False else []
+            told = about.make(*flags, help=about.help, **about.limits)
+            how = {"default": None if reads else default, "annotation": Annotated[kind, told]}
+            parameters.append(inspect.Parameter(name, each.KEYWORD_ONLY, **how))
 
-    @wraps(command)
-    def collected(**given: Any) -> Any:
-        reading = {name: given.pop(name) for name in READING}
-        names = [name for value in reading["features"] or [] for name in value.split(",")]
-        reading["features"] = names or None
-        return command(reading=drop_unset(reading), **given)
+    @wraps(function)
+    def guarded(**given: Any) -> Any:
+        if "reading" in function.__annotations__:
+            reading = {name: given.pop(name) for name in READING}
+            names = [name for value in reading["features"] or [] for name in value.split(",")]
+            given["reading"] = drop_unset({**reading, "features": names or None})
+        try:
+            return function(**given)
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            if isinstance(error, TypeError) and not _is_ours(error):
+                raise
+            told = speak_of_options(str(error), options)
+            say(f"error: {told}", error=True, style="red")
+            raise typer.Exit(2) from error
+        except KeyboardInterrupt:
+            say("interrupted; give the same command again to resume", error=True)
+            raise typer.Exit(130) from None
 
-    parameters = []
-    for each in inspect.signature(command, eval_str=True).parameters.values():
-        options = READING if each.name == "reading" else {each.name: each.annotation}
-        default = None if each.name == "reading" else each.default
-        parameters += [
-            inspect.Parameter(name, each.KEYWORD_ONLY, default=default, annotation=option)
-            for name, option in options.items()
-        ]
-    collected.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    collected.__annotations__ = {each.name: each.annotation for each in parameters}
-    return collected
+    guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    guarded.__annotations__ = {each.name: each.annotation for each in parameters}
+    guarded.__dict__["options"] = options
+    return guarded
 
 
 def drop_unset(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,29 +183,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-# --- errors ------------------------------------------------------------------------------------
-
-
-def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's mistake ends in one sentence and exit code 2, Ctrl-C in 130; no traceback."""
-
-    @wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except (ValueError, TypeError, OSError, ImportError) as error:
-            if isinstance(error, TypeError) and not _is_ours(error):
-                raise
-            told = speak_of_options(str(error), list_options(command))
-            say(f"error: {told}", error=True, style="red")
-            raise typer.Exit(2) from error
-        except KeyboardInterrupt:
-            say("interrupted; give the same command again to resume", error=True)
-            raise typer.Exit(130) from None
-
-    return guarded
-
-
 def _is_ours(error: BaseException) -> bool:
     """Whether the package itself raised it; any other TypeError is a bug and must be seen."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -193,16 +208,7 @@ def plain_notes(command: Callable[..., Any]) -> Iterator[None]:
 
 def list_options(command: Callable[..., Any]) -> dict[str, str]:
     """The options of a command by the names that Python has for them."""
-    found: dict[str, str] = {}
-    for name, hint in get_type_hints(command, include_extras=True).items():
-        for about in getattr(hint, "__metadata__", ()):
-            if isinstance(about, OptionInfo):
-                # Inside Annotated the first flag stands where a default would.
-                given = (about.default, *(about.param_decls or ()))
-                flags = [flag for flag in given if isinstance(flag, str)]
-                flags = flags or [f"--{name.replace('_', '-')}"]
-                found |= {flag.strip("-").replace("-", "_"): flags[0] for flag in flags}
-                found[name] = flags[0]
+    found: dict[str, str] = command.__dict__["options"]
     return found
 
 

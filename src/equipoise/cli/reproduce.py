@@ -6,25 +6,14 @@ from dataclasses import asdict
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from equipoise.cli.options import (
-    Choices,
-    DataDir,
-    Device,
-    Json,
-    Quiet,
-    Seed,
-    plain_errors,
-    print_json,
-    print_tables,
-    say,
-)
+from equipoise.cli.options import arg, command, opt, print_json, print_tables, say
 
 METRIC_MEANINGS = {
     "kl": "Kullback-Leibler divergence of the anchor's score from the candidate's",
@@ -37,57 +26,46 @@ METRIC_MEANINGS = {
 Kind = StrEnum("Kind", ["datasets", "algorithms", "metrics", "selections"])
 
 
-@plain_errors
-def list_names(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    as_json: Json = False,
-) -> None:
+@command
+def list_names(kind: Kind = arg("What to list."), as_json: bool = False) -> None:
     """List what can be named in other commands, with a line on each."""
-    names = _names_of(kind)
+    names: dict[str, Any] = METRIC_MEANINGS
+    if kind is Kind.datasets:
+        from equipoise.data import list_datasets
+
+        names = list_datasets()
+    elif kind is Kind.algorithms:
+        from equipoise.algorithms import get_algorithm, list_algorithms
+
+        names = {name: get_algorithm(name) for name in list_algorithms()}
+    elif kind is Kind.selections:
+        from equipoise.benchmark import RULES
+
+        names = RULES
+    # What something is stands in the first line of its docstring.
+    texts = {
+        name: what if isinstance(what, str) else (what.__doc__ or "").strip().split("\n")[0]
+        for name, what in names.items()
+    }
     if as_json:
-        print_json(names)
+        print_json(texts)
         return
     table = Table("name", "what it is", title=kind.value)
-    for name, meaning in names.items():
+    for name, meaning in texts.items():
         table.add_row(escape(name), escape(meaning))
     Console().print(table)
 
 
-def _names_of(kind: Kind) -> dict[str, str]:
-    # Imported here: `equipoise --help` must not wait for torch.
-    if kind is Kind.datasets:
-        from equipoise.data import list_datasets
-
-        return list_datasets()
-    if kind is Kind.algorithms:
-        from equipoise.algorithms import get_algorithm, list_algorithms
-
-        return {name: _first_line(get_algorithm(name)) for name in list_algorithms()}
-    if kind is Kind.metrics:
-        return METRIC_MEANINGS
-    from equipoise.benchmark import RULES
-
-    return {name: _first_line(rule) for name, rule in RULES.items()}
-
-
-def _first_line(thing: object) -> str:
-    return (thing.__doc__ or "").strip().split("\n")[0]
-
-
-@plain_errors
+@command
 def demo(
-    dataset: Annotated[str, typer.Option(help="Dataset to run on.")] = "ColoredMNIST10",
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Training steps of each run; the recipe's if not set.")
-    ] = None,
-    seed: Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the steps.")] = False,
-    output: Annotated[Path, typer.Option(help="Directory for pictures and results.json.")] = Path(
-        "demo"
-    ),
-    data_dir: DataDir = None,
-    device: Device = "cpu",
-    as_json: Json = False,
+    dataset: str = opt("Dataset to run on.", "ColoredMNIST10"),
+    steps: int | None = opt("Training steps of each run; the recipe's if not set.", min=1),
+    seed: int = 0,
+    quick: bool = opt("A quarter of the steps.", False),
+    output: Path = opt("Directory for pictures and results.json.", Path("demo")),
+    data_dir: Path | None = None,
+    device: str = "cpu",
+    as_json: bool = False,
 ) -> None:
     """Watch balancing work: find what varies, match, train with random and balanced batches."""
     from equipoise.demo import run_demo
@@ -113,32 +91,20 @@ ExhibitName = StrEnum(
 Profile = StrEnum("Profile", ["quick", "paper"])
 
 
-@plain_errors
+@command
 def reproduce(
-    exhibit: Annotated[
-        ExhibitName, typer.Argument(help="A table or figure of the paper, or one of ours.")
-    ],
-    profile: Annotated[
-        Profile, typer.Option(help="quick: small CNN, minutes a run; paper: as published.")
-    ] = Profile.quick,
-    output: Annotated[Path, typer.Option(help="Directory of table, plot and records.")] = Path(
-        "results"
-    ),
-    runs: Annotated[
-        Path, typer.Option(help="Directory of the runs; finished runs are reused.")
-    ] = Path("runs"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, counted from 0.")] = 3,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Runs at the same time; 0 trains in this process.")
-    ] = 1,
-    features: Annotated[
-        Path | None, typer.Option(help="table2 on frozen features, from `equipoise data features`.")
-    ] = None,
-    choices: Choices = None,
-    device: Device = "cpu",
-    data_dir: DataDir = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    exhibit: ExhibitName = arg("A table or figure of the paper, or one of ours."),
+    profile: Profile = opt("quick: small CNN, minutes a run; paper: as published.", Profile.quick),
+    output: Path = opt("Directory of table, plot and records.", Path("results")),
+    runs: Path = opt("Directory of the runs; finished runs are reused.", Path("runs")),
+    seeds: int = opt("Number of seeds, counted from 0.", 3, min=1),
+    workers: int = opt("Runs at the same time; 0 trains in this process.", 1, min=0),
+    features: Path | None = opt("table2 on frozen features, from `equipoise data features`."),
+    choices: list[str] | None = None,
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Reproduce a table or figure; an interrupted command resumes when it is given again."""
     from equipoise.benchmark import parse_choices
@@ -183,10 +149,6 @@ THEOREMS = {
     "balance": "Theorems 3.6 and 3.7: which functions balance, and each label's share in batches.",
     "minimax": "Theorem 2.4: has the balanced Bayes classifier the least worst-case risk?",
 }
-FirstSeed = Annotated[
-    int, typer.Option(min=0, help="First seed; every random draw follows from it.")
-]
-Output = Annotated[Path, typer.Option(help="Directory of records, tables and plot; resumes there.")]
 
 
 def _add_theorem(name: str, meaning: str) -> None:
@@ -195,16 +157,16 @@ def _add_theorem(name: str, meaning: str) -> None:
     @theory.command(
         name, help=meaning, epilog=f"Example: equipoise theory {name} --output theory/{name}"
     )
-    @plain_errors
+    @command
     def run_theorem(
-        seed: FirstSeed = 0,
-        output: Output = Path("theory", name),
-        quick: Annotated[
-            bool, typer.Option("--quick", help="Small sizes, for a first look.")
-        ] = False,
-        jobs: Annotated[int, typer.Option(help="Number of processes; -1 for every core.")] = 1,
-        as_json: Json = False,
-        quiet: Quiet = False,
+        seed: int = opt("First seed; every random draw follows from it.", 0, min=0),
+        output: Path = opt(
+            "Directory of records, tables and plot; resumes there.", Path("theory", name)
+        ),
+        quick: bool = opt("Small sizes, for a first look.", False),
+        jobs: int = opt("Number of processes; -1 for every core.", 1),
+        as_json: bool = False,
+        quiet: bool = False,
     ) -> None:
         if jobs == 0:
             raise ValueError("--jobs 0 runs nothing: give 1 or more, or -1 for every core")

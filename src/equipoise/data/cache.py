@@ -6,7 +6,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,27 +18,12 @@ from equipoise.files import DamagedFile, hold_lock, read_json, tell_write_errors
 
 
 def choose_data_cache(given: str | Path | None = None) -> Path:
-    """The given directory, else $EQUIPOISE_CACHE, $XDG_CACHE_HOME/equipoise or ~/.cache/equipoise.
-
-    >>> choose_data_cache("kept").name
-    'kept'
-    """
+    """The given directory, else $EQUIPOISE_CACHE, or equipoise in the user's cache."""
     if given is not None:
         return Path(given).expanduser()
-    own = os.environ.get("EQUIPOISE_CACHE")
-    if own:
+    if own := os.environ.get("EQUIPOISE_CACHE"):
         return Path(own).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "equipoise"
-
-
-def tell_wait(path: Path, verbose: bool) -> Callable[[], None]:
-    """What to do while another process writes to a cache: say so, and so look less hung."""
-
-    def tell() -> None:
-        if verbose:
-            print(f"waiting for another process that writes {path}", file=sys.stderr)
-
-    return tell
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -61,17 +46,11 @@ class RowStore:
 
     Rows are only ever appended, and a digest is written after its row: a process that is killed
     loses the block it was writing and no more. One process writes at a time, any number read.
-
-    >>> import tempfile
-    >>> store = RowStore(Path(tempfile.mkdtemp()), (2,), np.uint8)
-    >>> with store.writing():
-    ...     store.add([b"a" * 32], np.array([[1, 2]], dtype=np.uint8))
-    >>> store.read(store.find([b"a" * 32])).tolist()
-    [[1, 2]]
     """
 
     def __init__(self, path: Path, shape: Sequence[int], dtype: DTypeLike) -> None:
         self.path, self.shape, self.dtype = Path(path), tuple(shape), np.dtype(dtype)
+        self._rows, self._digests = self.path / "rows.bin", self.path / "digests.bin"
         self._row_bytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         self._mapped: NDArray[Any] | None = None
         self._entries: NDArray[Any] = np.empty(0, dtype=ENTRY)
@@ -83,25 +62,13 @@ class RowStore:
                 f"{self.path} holds rows of {found}, expected {expected}; delete that directory"
             )
         if found is None:
-            write_json(self._facts, expected)
+            write_json(self.path / "store.json", expected)
 
     @classmethod
     def reopen(cls, path: Path) -> RowStore | None:
         """The store at `path` with the shape and type it was made with; None if there is none."""
         facts = _read_facts(Path(path))
         return None if facts is None else cls(path, facts["shape"], facts["dtype"])
-
-    @property
-    def _facts(self) -> Path:
-        return self.path / "store.json"
-
-    @property
-    def _rows(self) -> Path:
-        return self.path / "rows.bin"
-
-    @property
-    def _digests(self) -> Path:
-        return self.path / "digests.bin"
 
     def __len__(self) -> int:
         """Rows that are complete: those with their digest."""
@@ -115,20 +82,19 @@ class RowStore:
 
     def find(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
         """The position of each digest's row, −1 where there is none."""
-        known = self._read_entries()["digest"].tobytes()
-        places = {
-            known[start : start + DIGEST_BYTES]: place
-            for place, start in enumerate(range(0, len(known), DIGEST_BYTES))
-        }
+        known = self._read_entries()["digest"]
+        places = {digest.tobytes(): place for place, digest in enumerate(known)}
         return np.array([places.get(digest, -1) for digest in digests], dtype=np.int64)
 
     @contextmanager
-    def writing(self, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Be the one process that adds rows; wait for another one to end, after `on_wait`.
+    def writing(self, *, verbose: bool = False) -> Iterator[None]:
+        """Be the one process that adds rows; wait for another one to end, and say so."""
 
-        What a killed writer left without its digest is cut off first.
-        """
-        with hold_lock(self.path / ".lock", on_wait=on_wait):
+        def tell() -> None:
+            if verbose:
+                print(f"waiting for another process that writes {self.path}", file=sys.stderr)
+
+        with hold_lock(self.path / ".lock", on_wait=tell):
             n = len(self)
             for file, width in ((self._rows, self._row_bytes), (self._digests, ENTRY_BYTES)):
                 if _size(file) > n * width:
@@ -172,9 +138,6 @@ class RowStore:
     def __getstate__(self) -> dict[str, Any]:
         """Without the mapping: a worker process opens the file itself, not a copy of it."""
         return {**self.__dict__, "_mapped": None, "_entries": None, "_is_checked": None}
-
-    def __repr__(self) -> str:
-        return f"RowStore({len(self)} rows of {self.dtype} {self.shape} at {self.path})"
 
 
 def _read_facts(path: Path) -> Any:

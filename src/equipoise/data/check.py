@@ -11,8 +11,8 @@ from typing import Any
 
 from equipoise.checks import check_choice, check_path
 from equipoise.data.cache import choose_data_cache, count_threads
-from equipoise.data.folders import LAYOUT, FolderTree, scan_folders, spell
-from equipoise.data.images import digest_files, find_fault
+from equipoise.data.folders import LAYOUT, STRAYS, FolderTree, scan_folders, spell
+from equipoise.data.images import digest_files, load_image
 from equipoise.data.published import (
     ImageBenchmark,
     find_benchmark,
@@ -21,16 +21,7 @@ from equipoise.data.published import (
 )
 from equipoise.progress import track
 
-PROBLEMS = {
-    "missing": "an environment or class without a folder",
-    "empty": "a folder without images",
-    "unexpected": "a folder that the published set does not have",
-    "misplaced": "an image outside a class folder",
-    "no-image": "a file without the name of an image",
-    "unreadable": "an image that cannot be decoded",
-    "duplicate": "images with the same content",
-    "count": "another number of images than published",
-}
+PROBLEMS = ("missing", "empty", *STRAYS, "unreadable", "duplicate", "count")
 
 
 @dataclass(frozen=True)
@@ -85,16 +76,22 @@ def check_folders(
     root = check_path("root", root)
     if root.is_file():
         raise ValueError(f"{root} is a file; expected a directory {root.name}/{LAYOUT}")
-    benchmark = _recognise(root) if dataset is None else get_image_benchmark(dataset)
-    if benchmark is not None and dataset is not None and root.is_dir():
-        root = find_benchmark(benchmark, root)
+    benchmark: ImageBenchmark | None
+    if dataset is not None:
+        benchmark = get_image_benchmark(dataset)
+        root = find_benchmark(benchmark, root) if root.is_dir() else root
+    else:  # the published set that goes by the directory's name
+        name, known = spell(root.resolve().name), list_image_benchmarks().values()
+        benchmark = next((one for one in known if name in map(spell, one.folders)), None)
     tree = scan_folders(
         root,
         environment_names=benchmark.environment_names if benchmark else None,
         label_names=benchmark.classes if benchmark else None,
     )
-    problems = [*_find_gaps(tree), *_find_strays(tree)]
-    problems += _open_images(tree, choose_data_cache(cache), n_jobs=n_jobs, verbose=verbose)
+    problems = list(_find_gaps(tree))
+    for kind, paths in tree.strays.items():
+        problems += [Problem(kind, path, STRAYS[kind][0]) for path in paths]
+    problems += _open_images(tree, choose_data_cache(cache), n_jobs, verbose)
     if benchmark is not None:
         problems += _compare_counts(tree, benchmark)
     return FolderReport(
@@ -105,14 +102,6 @@ def check_folders(
         counts=tuple(tuple(int(n) for n in row) for row in tree.count()),
         problems=tuple(problem for problem in problems if problem.kind not in ignore),
     )
-
-
-def _recognise(root: Path) -> ImageBenchmark | None:
-    """The published set that goes by the directory's name."""
-    for benchmark in list_image_benchmarks().values():
-        if spell(root.resolve().name) in map(spell, benchmark.folders):
-            return benchmark
-    return None
 
 
 def _find_gaps(tree: FolderTree) -> Iterator[Problem]:
@@ -133,50 +122,32 @@ def _find_gaps(tree: FolderTree) -> Iterator[Problem]:
                 yield Problem("empty", where, "a class without images")
 
 
-def _find_strays(tree: FolderTree) -> Iterator[Problem]:
-    for path in tree.unexpected:
-        yield Problem("unexpected", path, "not a folder of the published set")
-    for path in tree.misplaced:
-        yield Problem("misplaced", path, "an image outside a class folder")
-    for path in tree.no_images:
-        yield Problem("no-image", path, "not the name of an image")
-
-
 def _open_images(
-    tree: FolderTree, cache: Path, *, n_jobs: int | None, verbose: bool
+    tree: FolderTree, cache: Path, n_jobs: int | None, verbose: bool
 ) -> Iterator[Problem]:
     digests = digest_files(tree.root, tree.paths, cache=cache, n_jobs=n_jobs, verbose=verbose)
     same: dict[bytes, list[int]] = defaultdict(list)
     for place, digest in enumerate(digests):
         same[digest or str(place).encode()].append(place)
-    firsts = [places[0] for places in same.values()]
-    faults = {}
     with (
         ThreadPoolExecutor(count_threads(n_jobs)) as pool,
-        track(len(firsts), "opening images", enabled=verbose) as tracker,
+        track(len(same), "opening images", enabled=verbose) as tracker,
     ):
-        found = pool.map(find_fault, [tree.root / tree.paths[i] for i in firsts])
-        for done, (place, fault) in enumerate(zip(firsts, found, strict=True), start=1):
-            if fault is not None:
-                faults[place] = fault
+        files = [tree.root / tree.paths[places[0]] for places in same.values()]
+        found = pool.map(lambda file: load_image(file, (1, 1)), files)
+        for done, (places, fault) in enumerate(zip(same.values(), found, strict=True), start=1):
             tracker.reach(done)
-    for places in same.values():
-        names = [tree.paths[i] for i in places]
-        if places[0] in faults:
-            for name in names:
-                yield Problem("unreadable", name, faults[places[0]])
-        elif len(places) > 1:
-            yield Problem("duplicate", names[0], _tell_copies(tree, places, names))
-
-
-def _tell_copies(tree: FolderTree, places: list[int], names: list[str]) -> str:
-    apart = []
-    if len({int(tree.labels[i]) for i in places}) > 1:
-        apart.append("under different classes")
-    if len({int(tree.environments[i]) for i in places}) > 1:
-        apart.append("in different environments")
-    where = f", {' and '.join(apart)}" if apart else ""
-    return f"the same as {', '.join(names[1:])}{where}"
+            names = [tree.paths[i] for i in places]
+            if isinstance(fault, str):
+                yield from (Problem("unreadable", name, fault) for name in names)
+            elif len(places) > 1:
+                apart = (
+                    ("under different classes", tree.labels),
+                    ("in different environments", tree.environments),
+                )
+                where = [text for text, codes in apart if len(set(codes[places])) > 1]
+                told = ", " * bool(where) + " and ".join(where)
+                yield Problem("duplicate", names[0], f"the same as {', '.join(names[1:])}{told}")
 
 
 def _compare_counts(tree: FolderTree, benchmark: ImageBenchmark) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 
 from equipoise.checks import check_number, check_seed, show
 
-FINGERPRINT_BLOCK = 1024
+FINGERPRINT_BLOCK = 256
 
 
 class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
@@ -65,6 +65,17 @@ class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
         x, y = self[indices]
         return list(zip(x, y.tolist(), strict=True))
 
+    def _adopt(
+        self, other: EnvironmentDataset, rows: NDArray[np.int64] | slice = slice(None)
+    ) -> None:
+        """Take over what another dataset says about these rows, but not their numbers."""
+        self.labels, self.environments = other.labels[rows], other.environments[rows]
+        self.label_names, self.environment_names = other.label_names, other.environment_names
+        self.covariate = None if other.covariate is None else other.covariate[rows]
+        self.covariate_name, self.feature_names = other.covariate_name, other.feature_names
+        if other.paths is not None:
+            self.paths = tuple(other.paths[i] for i in np.arange(len(other))[rows])
+
     @property
     def n_labels(self) -> int:
         return len(self.label_names)
@@ -95,16 +106,8 @@ class EnvironmentSubset(EnvironmentDataset):
 
     def __init__(self, parent: EnvironmentDataset, indices: NDArray[np.int64]) -> None:
         self.parent, self.indices = parent, indices
-        self.labels = parent.labels[indices]
-        self.environments = parent.environments[indices]
-        self.label_names = parent.label_names
-        self.environment_names = parent.environment_names
         self.input_shape = parent.input_shape
-        self.covariate_name, self.feature_names = parent.covariate_name, parent.feature_names
-        if parent.paths is not None:
-            self.paths = tuple(parent.paths[i] for i in indices)
-        if parent.covariate is not None:
-            self.covariate = parent.covariate[indices]
+        self._adopt(parent, indices)
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         return self.parent.fetch(self.indices[indices])
@@ -163,8 +166,12 @@ def fingerprint_data(dataset: EnvironmentDataset) -> str:
     digest.update(json.dumps(facts).encode())
     digest.update(np.ascontiguousarray(dataset.labels).tobytes())
     digest.update(np.ascontiguousarray(dataset.environments).tobytes())
-    for start in range(0, len(dataset), FINGERPRINT_BLOCK):
-        rows = np.arange(start, min(start + FINGERPRINT_BLOCK, len(dataset)))
-        for content in dataset.identify(rows):
-            digest.update(content)
+    for content in identify_all(dataset):
+        digest.update(content)
     return digest.hexdigest()[:16]
+
+
+def identify_all(dataset: EnvironmentDataset) -> Iterator[bytes]:
+    """`identify` of every example, some at a time."""
+    for start in range(0, len(dataset), FINGERPRINT_BLOCK):
+        yield from dataset.identify(np.arange(len(dataset))[start : start + FINGERPRINT_BLOCK])

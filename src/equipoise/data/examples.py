@@ -40,21 +40,13 @@ class DataNames:
 
     def to_facts(self) -> dict[str, Any]:
         """Plain values, as a JSON file has them."""
-        return {
-            "classes": self.classes.tolist(),
-            "sites": self.sites.tolist(),
-            "labels": self.labels,
-            "environments": self.environments,
-            "features": self.features,
-        }
+        return {**vars(self), "classes": self.classes.tolist(), "sites": self.sites.tolist()}
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> DataNames:
         """The inverse of `to_facts`."""
-        spoken = {
-            name: None if facts.get(name) is None else tuple(facts[name])
-            for name in ("labels", "environments", "features")
-        }
+        named = {name: facts.get(name) for name in ("labels", "environments", "features")}
+        spoken = {name: None if found is None else tuple(found) for name, found in named.items()}
         return cls(np.asarray(facts["classes"]), np.asarray(facts["sites"]), **spoken)
 
 
@@ -86,21 +78,13 @@ class Examples(EnvironmentDataset):
         covariate: ArrayLike | None = None,
     ) -> None:
         source = as_source(X)
-        classes, label_codes = _encode("labels", labels)
-        sites, site_codes = _encode("environments", environments)
-        check_classes(classes)
-        names = DataNames(classes, sites, _spell(classes), _spell(sites), _find_spoken_features(X))
-        self._set(source, label_codes, site_codes, names, find_feature_names(X))
+        names, codes, sites = _encode_new(X, "labels", labels, environments)
+        self._set(source, codes, sites, names, find_feature_names(X))
         if covariate is not None:
             self.covariate = np.asarray(covariate)
 
     def _set(
-        self,
-        source: Source,
-        labels: Ints,
-        environments: Ints,
-        names: DataNames,
-        feature_names: Names | None,
+        self, source: Source, labels: Ints, environments: Ints, names: DataNames, own: Names | None
     ) -> None:
         if not len(source) == len(labels) == len(environments):
             raise ValueError(
@@ -111,19 +95,13 @@ class Examples(EnvironmentDataset):
         self.labels, self.environments = labels, environments
         self.label_names = names.labels or tuple(str(value) for value in names.classes)
         self.environment_names = names.environments or tuple(str(value) for value in names.sites)
-        self.feature_names = names.features or feature_names
+        self.feature_names = names.features or own
         if len(source):
             self.input_shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
         else:
             self.input_shape = tuple(getattr(source, "input_shape", ()))
         if isinstance(source, EnvironmentDataset):
             self.paths = source.paths  # its covariate stays there: no estimator reads it
-
-    @classmethod
-    def _of(cls, *parts: Any) -> Examples:
-        made = cls.__new__(cls)
-        made._set(*parts)
-        return made
 
     def fetch(self, indices: Ints) -> Tensor:
         return self.source.fetch(indices).float()
@@ -146,18 +124,10 @@ def collect_examples(
 ) -> Examples:
     """Whatever a user gives to `fit`, as `Examples`.
 
-    Parameters
-    ----------
-    X : array, tensor, data frame, sparse matrix, map-style dataset or EnvironmentDataset
-        An `EnvironmentDataset` brings labels and environments along.
-    y, environments : array, optional
-        One value for each example.
-    label, environment, features : str, optional
-        Columns of X, where X is a data frame or a dataset of Hugging Face; features are by
-        default all others.
-    names : DataNames, optional
-        Those of a fit: labels, environments and features are put in its terms, by name wherever
-        both sides have names. What it does not know is a ValueError.
+    An `EnvironmentDataset` brings labels and environments along; of a data frame or a dataset of
+    Hugging Face, `label`, `environment` and `features` (by default all others) name columns.
+    `names` are those of a fit: further data are put in its terms, by name wherever both have
+    names, and what it does not know is a ValueError.
 
     >>> frame = pd.DataFrame({"age": [40, 50], "ill": ["no", "yes"], "site": ["a", "b"]})
     >>> collect_examples(frame, label="ill", environment="site").names.features
@@ -181,23 +151,15 @@ def collect_examples(
     source = as_source(X)
     if names is not None:
         labels = _encode_further("label", y, names.classes, names.labels, own_labels)
-        sites = _encode_further(
-            "environment", environments, names.sites, names.environments, own_sites
-        )
-        return Examples._of(source, labels, sites, names, find_feature_names(X))
-    classes, labels = _encode("y", y)
-    places, sites = _encode("environments", environments)
-    if len(labels) == 0:
-        raise ValueError("X is empty: there is nothing to learn from")
-    check_classes(classes)
-    found = DataNames(
-        classes,
-        places,
-        _spell(classes, own_labels),
-        _spell(places, own_sites),
-        _find_spoken_features(X),
-    )
-    return Examples._of(source, labels, sites, found, find_feature_names(X))
+        known = names.sites, names.environments, own_sites
+        sites = _encode_further("environment", environments, *known)
+    else:
+        names, labels, sites = _encode_new(X, "y", y, environments, own_labels, own_sites)
+        if len(labels) == 0:
+            raise ValueError("X is empty: there is nothing to learn from")
+    made = Examples.__new__(Examples)
+    made._set(source, labels, sites, names, find_feature_names(X))
+    return made
 
 
 def check_for_balancing(examples: Examples) -> None:
@@ -268,20 +230,14 @@ def check_column(name: str, values: ArrayLike) -> NDArray:
 
 
 def find_feature_names(X: Any) -> Names | None:
-    """The names of a data frame's columns, or those that a dataset knows; None if there are none.
-
-    >>> find_feature_names(pd.DataFrame({"age": [40], "weight": [70]}))
-    ('age', 'weight')
-    """
+    """The names of a data frame's columns, or those that a dataset knows; else None."""
     columns = list_columns(X)
     names = getattr(X, "feature_names", None) if columns is None else columns
     return None if names is None else tuple(str(name) for name in names)
 
 
 def align_features(X: Any, names: Names | None) -> Any:
-    """X with its columns in the fitted order; other columns than the fitted are a ValueError.
-
-    Arrays, and all else without names of columns, are taken as they are.
+    """X with its columns in the fitted order, if they have names; others are a ValueError.
 
     >>> list(align_features(pd.DataFrame({"b": [1.0], "a": [2.0]}), ("a", "b")).columns)
     ['a', 'b']
@@ -319,11 +275,7 @@ class ReorderedFeatures(EnvironmentSubset):
 
 
 def list_some(names: Iterable[object], at_most: int = 5) -> str:
-    """The first few names, and how many more there are.
-
-    >>> list_some(["a", "b", "c"], at_most=2)
-    'a, b and 1 more'
-    """
+    """The first few names, and how many more there are."""
     listed = [str(name) for name in names]
     more = f" and {len(listed) - at_most} more" if len(listed) > at_most else ""
     return ", ".join(listed[:at_most]) + more
@@ -334,10 +286,22 @@ def list_quoted(names: Iterable[object]) -> str:
     return list_some((repr(name) for name in names), at_most=20)
 
 
-def _encode(name: str, values: ArrayLike) -> tuple[NDArray, Ints]:
-    """The sorted distinct values, and every value's position among them."""
-    known, codes = np.unique(check_column(name, values), return_inverse=True)
-    return known, codes.astype(np.int64)
+def _encode_new(
+    X: Any,
+    word: str,
+    labels: ArrayLike,
+    environments: ArrayLike,
+    own_labels: Names | None = None,
+    own_sites: Names | None = None,
+) -> tuple[DataNames, Ints, Ints]:
+    """Names of all there is, and codes of labels (the argument `word`) and environments."""
+    classes, label_codes = np.unique(check_column(word, labels), return_inverse=True)
+    values = check_column("environments", environments)
+    sites, site_codes = np.unique(values, return_inverse=True)
+    check_classes(classes)
+    spelled = _spell(classes, own_labels), _spell(sites, own_sites)
+    names = DataNames(classes, sites, *spelled, _find_spoken_features(X))
+    return names, label_codes.astype(np.int64), site_codes.astype(np.int64)
 
 
 def check_classes(labels: NDArray, what: str = "the label") -> None:
@@ -354,7 +318,7 @@ def _spell(values: NDArray, own: Sequence[str] | None = None) -> Names | None:
     """Names of values that are text, or codes of a dataset that names them."""
     if values.dtype.kind == "U":
         return tuple(values.tolist())
-    if own is None or len(set(own)) < len(own) or values.max() >= len(own):
+    if own is None or len(set(own)) < len(own) or values.max(initial=0) >= len(own):
         return None
     return tuple(str(own[code]) for code in values.tolist())
 
@@ -371,11 +335,7 @@ def _find_spoken_features(X: Any) -> Names | None:
 def _encode_further(
     kind: str, given: ArrayLike, known: NDArray, names: Names | None, own: Sequence[str] | None
 ) -> Ints:
-    """Codes of further labels or environments, by name wherever both sides have names.
-
-    `own` are the names of a dataset's codes, which say nothing about the codes of another;
-    None if `given` is an array of the user's.
-    """
+    """Codes of further labels or environments; `own` are the names of a dataset's codes."""
     values = check_column("y" if kind == "label" else "environments", given)
     if names is not None and own is not None:
         values = np.asarray(own, dtype=str)[values]

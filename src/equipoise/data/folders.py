@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,32 @@ from equipoise.checks import check_choice, check_path, show
 from equipoise.data.cache import choose_data_cache
 from equipoise.data.dataset import EnvironmentDataset
 from equipoise.data.examples import list_some
-from equipoise.data.images import DECODING, BrokenImage, Size, cache_images, digest_files
+from equipoise.data.images import DECODING, Size, cache_images, digest_files
 
+IMAGE_SIZE = 224  # the published benchmarks'
 LAYOUT = "<environment>/<class>/*.jpg"
 # What Pillow can open and people keep pictures in.
-SUFFIXES = frozenset(
-    [".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"]
+SUFFIXES = (
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".bmp",
+    ".gif",
+    ".ppm",
+    ".pgm",
+    ".pbm",
+    ".tif",
+    ".tiff",
+    ".webp",
 )
 
 
-Inode = tuple[int, int]
+#: What may lie around in a tree: what a report says of one, and a warning of several.
+STRAYS = {
+    "unexpected": ("not a folder of the published set", "unknown folders"),
+    "misplaced": ("an image outside a class folder", "images outside a class folder"),
+    "no-image": ("not the name of an image", "files that are no images"),
+}
 
 
 @dataclass(frozen=True)
@@ -38,8 +55,7 @@ class FolderTree:
     """Images by environment and class; paths are relative to `root`, with slashes.
 
     `folders` has every (environment, class) with a folder, by position, and (environment, −1)
-    for the environment's own. `no_images` are files without the name of an image, `misplaced`
-    images outside a class folder, `unexpected` folders of none of the names asked for.
+    for the environment's own. `strays` are paths by the kinds of `STRAYS`.
     """
 
     root: Path
@@ -49,9 +65,7 @@ class FolderTree:
     labels: NDArray[np.int64]
     environments: NDArray[np.int64]
     folders: frozenset[tuple[int, int]]
-    no_images: tuple[str, ...]
-    misplaced: tuple[str, ...]
-    unexpected: tuple[str, ...]
+    strays: dict[str, list[str]]
 
     def count(self) -> NDArray[np.int64]:
         """Images of every environment and class [|E|, m]."""
@@ -74,31 +88,35 @@ def scan_folders(
     root = check_path("root", root)
     if not root.is_dir():
         raise ValueError(f"there is no directory {root}; expected {root}/{LAYOUT}")
-    seen = {(root.stat().st_dev, root.stat().st_ino)}
+    seen = {_inode(root)}
     sites, unexpected = _choose(_folders(root, seen), environment_names)
     found = {name: _folders(folder, seen) if folder else [] for name, folder in sites.items()}
     if label_names is None:
         label_names = sorted({folder.name for folders in found.values() for folder in folders})
     paths, labels, environments = list[str](), list[int](), list[int]()
-    there = set[tuple[int, int]]()
-    no_images, misplaced = _loose_files(root, root)
+    strays, there = {kind: list[str]() for kind in STRAYS}, set[tuple[int, int]]()
+
+    def sort(files: Iterable[Path], images: list[str]) -> None:
+        for file in sorted(files):
+            part = images if _is_image(file) else strays["no-image"]
+            part.append(file.relative_to(root).as_posix())
+
+    sort(_files(root), strays["misplaced"])
     for place, (name, site) in enumerate(sites.items()):
         if site is None:
             continue
         there.add((place, -1))
-        others, images = _loose_files(root, site)
-        no_images, misplaced = no_images + others, misplaced + images
+        sort(_files(site), strays["misplaced"])
         classes, more = _choose(found[name], label_names)
         unexpected += more
         for label, folder in enumerate(classes.values()):
             if folder is None:
                 continue
             there.add((place, label))
-            images, others = _split_images(root, _files_below(folder))
-            paths += images
-            labels += [label] * len(images)
-            environments += [place] * len(images)
-            no_images += others
+            sort(_files_below(folder), paths)
+            labels += [label] * (len(paths) - len(labels))
+            environments += [place] * (len(paths) - len(environments))
+    strays["unexpected"] = [folder.relative_to(root).as_posix() for folder in unexpected]
     return FolderTree(
         root=root,
         environment_names=tuple(sites),
@@ -107,18 +125,12 @@ def scan_folders(
         labels=np.array(labels, dtype=np.int64),
         environments=np.array(environments, dtype=np.int64),
         folders=frozenset(there),
-        no_images=tuple(no_images),
-        misplaced=tuple(misplaced),
-        unexpected=tuple(folder.relative_to(root).as_posix() for folder in unexpected),
+        strays=strays,
     )
 
 
 def spell(name: str) -> str:
-    """A name without the differences that copies of a dataset have.
-
-    >>> spell("Real World") == spell("real_world")
-    True
-    """
+    """A name without the differences that copies of a dataset have."""
     return name.lower().replace(" ", "_")
 
 
@@ -134,47 +146,34 @@ def _choose(
     return chosen, [folder for folder in folders if folder not in taken]
 
 
-def _folders(path: Path, seen: set[Inode]) -> list[Path]:
-    """Folders in a folder, without hidden ones and those that were already seen under a name.
+def _folders(path: Path, seen: set[tuple[int, int]]) -> list[Path]:
+    """Folders in a folder that are not hidden; a link is followed once, lest it lead back."""
+    kept = []
+    for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")):
+        if _inode(folder) in seen:
+            warnings.warn(f"left out the link {folder}: its folder was already read", stacklevel=4)
+        else:
+            seen.add(_inode(folder))
+            kept.append(folder)
+    return kept
 
-    A link to a folder is followed once: one that leads back would go on without end.
-    """
-    there = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
-    return [folder for folder in there if _take(folder, seen)]
 
-
-def _take(folder: Path, seen: set[Inode]) -> bool:
+def _inode(folder: Path) -> tuple[int, int]:
     facts = folder.stat()
-    key = (facts.st_dev, facts.st_ino)
-    if key in seen:
-        warnings.warn(f"left out the link {folder}: its folder was already read", stacklevel=5)
-        return False
-    seen.add(key)
-    return True
+    return facts.st_dev, facts.st_ino
 
 
-def _loose_files(root: Path, folder: Path) -> tuple[list[str], list[str]]:
-    """Files directly in a folder that should hold folders: those that are no images, and images."""
-    files = [p for p in folder.iterdir() if not p.is_dir() and not p.name.startswith(".")]
-    images, others = _split_images(root, files)
-    return others, images
+def _files(folder: Path) -> list[Path]:
+    """Files directly in a folder that should hold folders."""
+    return [p for p in folder.iterdir() if not p.is_dir() and not p.name.startswith(".")]
 
 
-def _split_images(root: Path, files: Iterable[Path]) -> tuple[list[str], list[str]]:
-    """Images by their names, and the rest; a pipe or a device is no image whatever its name."""
-    images, others = list[str](), list[str]()
-    for file in sorted(files):
-        part = images if file.suffix.lower() in SUFFIXES and _is_regular(file) else others
-        part.append(file.relative_to(root).as_posix())
-    return images, others
-
-
-def _is_regular(file: Path) -> bool:
+def _is_image(file: Path) -> bool:
+    """By its name; a pipe or a device is no image whatever its name."""
     try:
-        mode = file.stat().st_mode
+        return file.suffix.lower() in SUFFIXES and stat.S_ISREG(file.stat().st_mode)
     except OSError:  # a link to nothing: an image that cannot be read
         return True
-    return stat.S_ISREG(mode)
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -186,29 +185,21 @@ def _files_below(folder: Path) -> list[Path]:
     return files
 
 
-IMAGE_SIZE = 224  # the published benchmarks'
-ON_BROKEN = ("raise", "skip")
-
-
 class ImageFiles(EnvironmentDataset):
-    """Images in files, decoded once and then read from a cache.
-
-    `paths` are the files of the examples, relative to `root`; `skipped` the broken ones.
-    """
+    """Images in files, decoded once and then read from a cache."""
 
     def _decode(
         self,
         root: Path,
         paths: Sequence[str],
-        *,
-        image_size: int | Sequence[int],
-        on_broken: str,
-        cache: str | Path | None,
-        n_jobs: int | None,
-        verbose: bool | None,
+        image_size: int | Sequence[int] = IMAGE_SIZE,
+        on_broken: str = "raise",
+        cache: str | Path | None = None,
+        n_jobs: int | None = None,
+        verbose: bool | None = None,
     ) -> NDArray[np.int64]:
         """Read the images; gives the positions of those that are kept."""
-        check_choice("on_broken", on_broken, ON_BROKEN)
+        check_choice("on_broken", on_broken, ("raise", "skip"))
         self._size = check_image_size(image_size)
         cache = choose_data_cache(cache)
         verbose = sys.stderr.isatty() if verbose is None else verbose
@@ -217,13 +208,18 @@ class ImageFiles(EnvironmentDataset):
             root, paths, digests, size=self._size, cache=cache, n_jobs=n_jobs, verbose=verbose
         )
         if self.skipped:
-            _tell_broken(root, len(paths), self.skipped, on_broken)
+            told = f"{len(self.skipped)} of {len(paths)} images in {root} cannot be read: "
+            told += list_some(self.skipped)
+            if on_broken == "raise":
+                raise ValueError(
+                    f"{told}. Repair or remove them, or leave them out with on_broken='skip'"
+                )
+            warnings.warn(f"{told}. They are left out", stacklevel=3)
         kept = np.flatnonzero(positions >= 0)
         if len(kept) == 0:
             raise ValueError(f"none of the {len(paths)} images in {root} can be read")
-        self.root = root
+        self.root, self._positions = root, positions[kept]
         self.paths = tuple(paths[int(i)] for i in kept)
-        self._positions = positions[kept]
         self._digests = [digests[i] for i in kept]
         self.input_shape = (3, *self._size)
         return kept
@@ -255,10 +251,8 @@ class ImageFolderEnvironments(ImageFiles):
         Names and order of the folders; by default all, sorted.
     cache : str or Path, optional
         Directory of decoded images; by default $EQUIPOISE_CACHE or the user's cache.
-    n_jobs : int, optional
-        Threads that read and decode; by default one for each processor.
-    verbose : bool, optional
-        Show progress; by default where a terminal would show it.
+    n_jobs, verbose : optional
+        Threads, by default one for each processor; show progress, by default in a terminal.
 
     `paths` are the files of the examples, relative to `root`; `skipped` the broken ones.
     """
@@ -276,17 +270,13 @@ class ImageFolderEnvironments(ImageFiles):
         verbose: bool | None = None,
     ) -> None:
         tree = scan_folders(root, environment_names=environment_names, label_names=label_names)
-        _check_tree(tree)
+        if not tree.paths:
+            misplaced = tree.strays["misplaced"]
+            flat = "; images lie outside class folders, such as " if misplaced else ""
+            flat += list_some(misplaced, 1)
+            raise ValueError(f"{tree.root} holds no images as {tree.root}/{LAYOUT}{flat}")
         _warn_of_strays(tree)
-        kept = self._decode(
-            tree.root,
-            tree.paths,
-            image_size=image_size,
-            on_broken=on_broken,
-            cache=cache,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+        kept = self._decode(tree.root, tree.paths, image_size, on_broken, cache, n_jobs, verbose)
         # Given names stay, found ones are there only where images are.
         self.environment_names, self.environments = _name(
             tree.environments[kept], tree.environment_names, environment_names is not None
@@ -322,11 +312,7 @@ class ManifestEnvironments(ImageFiles):
 
 
 def check_image_size(size: int | Sequence[int]) -> Size:
-    """Height and width from a side or both.
-
-    >>> check_image_size(32)
-    (32, 32)
-    """
+    """Height and width from a side or both."""
     sides: Any = (size, size) if type(size) is int else size
     whole = isinstance(sides, tuple | list) and all(type(side) is int for side in sides)
     if not whole or len(sides) != 2 or not all(0 < side <= 10_000 for side in sides):
@@ -336,51 +322,16 @@ def check_image_size(size: int | Sequence[int]) -> Size:
     return sides[0], sides[1]
 
 
-def _check_tree(tree: FolderTree) -> None:
-    if tree.paths:
-        return
-    flat = (
-        f"; images lie outside class folders, such as {list_some(tree.misplaced, 1)}"
-        if tree.misplaced
-        else ""
-    )
-    raise ValueError(f"{tree.root} holds no images as {tree.root}/{LAYOUT}{flat}")
-
-
 def _warn_of_strays(tree: FolderTree) -> None:
-    left: dict[str, Sequence[str]] = {
-        "files that are no images": tree.no_images,
-        "images outside a class folder": tree.misplaced,
-        "unknown folders": tree.unexpected,
-    }
-    for kind, names in left.items():
-        if names:
-            warnings.warn(f"left out {kind} in {tree.root}: {list_some(names)}", stacklevel=3)
     counts = tree.count()
-    left = {
-        "environments": [
-            name for name, row in zip(tree.environment_names, counts, strict=True) if not row.any()
-        ],
-        "classes": [
-            name
-            for name, column in zip(tree.label_names, counts.T, strict=True)
-            if not column.any()
-        ],
+    left = {f"left out {told}": tree.strays[kind] for kind, (_, told) in STRAYS.items()}
+    left = dict(reversed(left.items())) | {
+        "environments without images": [*compress(tree.environment_names, counts.sum(axis=1) == 0)],
+        "classes without images": [*compress(tree.label_names, counts.sum(axis=0) == 0)],
     }
     for kind, names in left.items():
         if names:
-            warnings.warn(f"{kind} without images in {tree.root}: {list_some(names)}", stacklevel=3)
-
-
-def _tell_broken(
-    root: Path, n_images: int, broken: tuple[BrokenImage, ...], on_broken: str
-) -> None:
-    told = f"{len(broken)} of {n_images} images in {root} cannot be read: "
-    told += list_some(broken)
-    if on_broken == "skip":
-        warnings.warn(f"{told}. They are left out", stacklevel=3)
-        return
-    raise ValueError(f"{told}. Repair or remove them, or leave them out with on_broken='skip'")
+            warnings.warn(f"{kind} in {tree.root}: {list_some(names)}", stacklevel=3)
 
 
 def _name(

@@ -10,15 +10,15 @@ import time
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.checks import require
-from equipoise.data.cache import RowStore, count_threads, tell_wait
+from equipoise.data.cache import RowStore, count_threads
 from equipoise.files import check_regular, write_whole
 from equipoise.progress import track
 
@@ -30,8 +30,7 @@ DEEP_MODES = ("I", "F")  # and I;16, I;16B, …
 Size = tuple[int, int]  # height, width
 
 
-@dataclass(frozen=True)
-class BrokenImage:
+class BrokenImage(NamedTuple):
     """An image that could not be read, and why."""
 
     path: str
@@ -53,52 +52,48 @@ def cache_images(
 ) -> tuple[RowStore, NDArray[np.int64], tuple[BrokenImage, ...]]:
     """Decode the images whose content is not in the cache yet; equal content is decoded once.
 
-    Gives the store, the row in it of each path (−1 for a broken image), and the broken ones.
-    Every finished block is kept, so that an interrupted call goes on where it stopped.
+    Gives the store, the row in it of each path (−1 for a broken image), and the broken ones with
+    the reason. Every finished block is kept: an interrupted call goes on where it stopped.
     """
     height, width = size
     store = RowStore(cache / "images" / f"{height}x{width}-{DECODING}", (3, *size), np.uint8)
     positions = store.find(digests)
     broken: dict[bytes, str] = {}
     if (positions < 0).any():
-        with store.writing(on_wait=tell_wait(store.path, verbose)):
+        with store.writing(verbose=verbose):
             positions = store.find(digests)  # another process may have been faster
-            first = {digests[i]: paths[i] for i in _missing(positions)}
-            broken = _decode_into(store, root, first, size, n_jobs=n_jobs, verbose=verbose)
+            first = {digests[i]: root / paths[i] for i in np.flatnonzero(positions < 0).tolist()}
+            broken = _decode_into(store, first, size, n_jobs, verbose)
         positions = store.find(digests)
-    failed = tuple(
-        BrokenImage(paths[i], broken.get(digests[i], "cannot be read")) for i in _missing(positions)
+    failed = (
+        BrokenImage(paths[i], broken[digests[i]]) for i in np.flatnonzero(positions < 0).tolist()
     )
-    return store, positions, failed
-
-
-def _missing(positions: NDArray[np.int64]) -> list[int]:
-    return [int(i) for i in np.flatnonzero(positions < 0)]
+    return store, positions, tuple(failed)
 
 
 def _decode_into(
-    store: RowStore,
-    root: Path,
-    paths: dict[bytes, str],
-    size: Size,
-    *,
-    n_jobs: int | None,
-    verbose: bool,
+    store: RowStore, wanted: dict[bytes, Path], size: Size, n_jobs: int | None, verbose: bool
 ) -> dict[bytes, str]:
-    """Decode one path for every digest; gives the reasons of those that failed."""
+    """Decode and keep images block by block; gives the reasons of those that are broken."""
     row_bytes = 3 * size[0] * size[1]
-    _check_room(store.path, len(paths) * row_bytes)
-    block, reasons = max(1, BLOCK_BYTES // row_bytes), dict[bytes, str]()
-    wanted = list(paths.items())
+    needed, free = len(wanted) * row_bytes, shutil.disk_usage(store.path).free
+    if needed > free:
+        raise OSError(
+            f"the decoded images need {needed / 1e9:.1f} GB in {store.path}, where "
+            f"{free / 1e9:.1f} GB are free; set EQUIPOISE_CACHE to a larger disk, or take a "
+            "smaller image size"
+        )
+    digests, reasons = list(wanted), dict[bytes, str]()
+    block = max(1, BLOCK_BYTES // row_bytes)
     with (
         ThreadPoolExecutor(count_threads(n_jobs)) as pool,
         track(len(wanted), "decoding images", enabled=verbose) as tracker,
     ):
         for start in range(0, len(wanted), block):
-            part = wanted[start : start + block]
-            decoded = list(pool.map(lambda item: _load(root / item[1], item[0], size), part))
+            part = digests[start : start + block]
+            decoded = pool.map(lambda digest: load_image(wanted[digest], size, digest), part)
             good = dict[bytes, NDArray[np.uint8]]()
-            for (digest, _), found in zip(part, decoded, strict=True):
+            for digest, found in zip(part, decoded, strict=True):
                 if isinstance(found, str):
                     reasons[digest] = found
                 else:
@@ -109,38 +104,16 @@ def _decode_into(
     return reasons
 
 
-def _check_room(path: Path, needed: int) -> None:
-    free = shutil.disk_usage(path).free
-    if needed > free:
-        raise OSError(
-            f"the decoded images need {needed / 1e9:.1f} GB in {path}, where {free / 1e9:.1f} GB "
-            "are free; set EQUIPOISE_CACHE to a larger disk, or take a smaller image size"
-        )
-
-
-def _load(path: Path, digest: bytes, size: Size) -> NDArray[np.uint8] | str:
-    """The pixels, or why there are none."""
+def load_image(path: Path, size: Size, digest: bytes | None = None) -> NDArray[np.uint8] | str:
+    """The pixels of a file, which must have the digest if one is given; or why there are none."""
     try:
-        content = check_regular(path).read_bytes()
+        content = (path if digest is None else check_regular(path)).read_bytes()
     except OSError as error:
         return error.strerror or str(error)
     except ValueError as error:
         return str(error).removeprefix(f"{path} ")
-    if hashlib.sha256(content).digest() != digest:
+    if digest is not None and hashlib.sha256(content).digest() != digest:
         return "it changed while it was read"
-    return _decode_or_tell(content, size)
-
-
-def find_fault(path: Path) -> str | None:
-    """Why an image cannot be decoded; None if it can."""
-    try:
-        found = _decode_or_tell(path.read_bytes(), (1, 1))
-    except OSError as error:
-        return error.strerror or str(error)
-    return found if isinstance(found, str) else None
-
-
-def _decode_or_tell(content: bytes, size: Size) -> NDArray[np.uint8] | str:
     try:
         return decode_image(content, size)
     except require("PIL", extra="images").UnidentifiedImageError:
@@ -150,11 +123,7 @@ def _decode_or_tell(content: bytes, size: Size) -> NDArray[np.uint8] | str:
 
 
 def decode_image(content: bytes, size: Size) -> NDArray[np.uint8]:
-    """The bytes of an image file as RGB pixels [3, height, width], resized whatever its shape.
-
-    As in the published benchmarks the sides are scaled apart, and a camera's note that it was
-    held sideways is not looked at.
-    """
+    """The bytes of an image file as RGB pixels [3, height, width], its sides scaled apart."""
     Image = require("PIL.Image", extra="images")
     with Image.open(io.BytesIO(content)) as image:
         if image.mode.startswith(DEEP_MODES):
@@ -184,17 +153,11 @@ def digest_files(
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> list[bytes]:
-    """A digest for every path below `root`; empty bytes where a file cannot be read.
-
-    Digests are remembered in `cache` beside the file's size and time, so that a second call on
-    a large tree reads nothing but its directory.
-    """
+    """A digest for every path below `root`, remembered by size and time; b"" if unreadable."""
     started = time.time_ns()
-    known = _Known(cache, root)
+    known = KnownDigests(cache, root)
     states = [_look(root / path) for path in paths]
-    digests: list[bytes | None] = [
-        known.find(path, state) for path, state in zip(paths, states, strict=True)
-    ]
+    digests = [known.find(*each) for each in zip(paths, states, strict=True)]
     missing = [place for place, digest in enumerate(digests) if digest is None]
     try:
         with (
@@ -209,11 +172,13 @@ def digest_files(
                 tracker.reach(start + len(block))
     finally:  # also when interrupted: what was read is not read again
         if missing:
-            known.remember(paths, states, digests, before=started - SETTLED_NANOSECONDS)
+            seen = zip(paths, states, digests, strict=True)
+            settled = started - SETTLED_NANOSECONDS
+            known.remember({p: (s, d) for p, s, d in seen if s and d and s[1] < settled})
     return [digest or b"" for digest in digests]
 
 
-class _Known:
+class KnownDigests:
     """Digests of one tree as they were last seen."""
 
     def __init__(self, cache: Path, root: Path) -> None:
@@ -230,20 +195,11 @@ class _Known:
             self.entries = {}
 
     def find(self, path: str, state: State | None) -> bytes | None:
-        seen = self.entries.get(path)
-        return seen[1] if seen is not None and seen[0] == state else None
+        seen, digest = self.entries.get(path, (None, None))
+        return digest if seen == state else None
 
-    def remember(
-        self,
-        paths: Sequence[str],
-        states: Sequence[State | None],
-        digests: Sequence[bytes | None],
-        *,
-        before: int,
-    ) -> None:
-        for path, state, digest in zip(paths, states, digests, strict=True):
-            if state is not None and digest and state[1] < before:
-                self.entries[path] = (state, digest)
+    def remember(self, entries: dict[str, tuple[State, bytes]]) -> None:
+        self.entries |= entries
         rows = [(path, *state, digest) for path, (state, digest) in self.entries.items()]
         table = pd.DataFrame(rows, columns=["path", "size", "changed", "digest"])
         table["sum"] = [_sum(row) for row in rows]

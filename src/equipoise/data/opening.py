@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from equipoise.checks import check_choice, check_path
 from equipoise.data.dataset import EnvironmentDataset
 from equipoise.data.examples import Examples
-from equipoise.data.folders import IMAGE_SIZE, ImageFolderEnvironments
+from equipoise.data.folders import ImageFolderEnvironments
 from equipoise.data.saved import SavedEnvironments, is_saved
 from equipoise.data.tables import read_arrays, read_manifest, read_table
 
@@ -59,13 +59,8 @@ def open_dataset(
     names = {"path": path, "label": label, "environment": environment}
     of_tables = {**names, "features": features}
     of_images = {"image_size": image_size, "on_broken": on_broken}
-    decoding: dict[str, Any] = {
-        "image_size": IMAGE_SIZE if image_size is None else image_size,
-        "on_broken": "raise" if on_broken is None else on_broken,
-        "cache": cache,
-        "n_jobs": n_jobs,
-        "verbose": verbose,
-    }
+    others = {"cache": cache, "n_jobs": n_jobs, "verbose": verbose}
+    decoding: dict[str, Any] = {k: v for k, v in (of_images | others).items() if v is not None}
     if where.is_dir() and not is_saved(where):
         _refuse(where, "a folder tree of images", of_tables)
         return ImageFolderEnvironments(where, **decoding)
@@ -115,10 +110,7 @@ def list_datasets() -> dict[str, str]:
 def get_dataset(
     name: str, *, data_dir: str | Path | None = None, data_seed: int = 0, **settings: Any
 ) -> EnvironmentDataset:
-    """Load a dataset by name, or open the one at a path (see `open_dataset`).
-
-    A path may start at `data_dir`. The error for an unknown name suggests the nearest.
-    """
+    """Load a dataset by name, or open the one at a path (see `open_dataset`)."""
     path = check_dataset(name, data_dir=data_dir)
     if path is not None:
         return open_dataset(path, **settings)
@@ -131,10 +123,9 @@ def check_dataset(name: str, *, data_dir: str | Path | None = None) -> Path | No
         return None
     folders = [Path()] if data_dir is None else [Path(), check_path("data_dir", data_dir)]
     given, name = check_path("dataset", name), str(name)
-    for folder in folders:
-        path = folder / given
-        if name and path.exists():
-            return path
+    found = next((folder / given for folder in folders if name and (folder / given).exists()), None)
+    if found is not None:
+        return found
     if "/" in name or "\\" in name or Path(name).suffix:
         raise ValueError(
             f"there is no data at {name}; expected a folder tree of images, a .csv, .parquet or "

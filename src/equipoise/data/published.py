@@ -22,30 +22,20 @@ from equipoise.data.fetch import fetch_mnist
 from equipoise.data.folders import ImageFolderEnvironments, spell
 from equipoise.data.opening import register_dataset
 
-
-@dataclass(frozen=True)
-class Deal:
-    """Digits in dealt order; `generator` goes on to draw the noise of the dataset."""
-
-    pixels: NDArray[np.uint8]  # [70000, 28, 28]
-    digits: NDArray[np.int64]
-    environments: NDArray[np.int64]
-    generator: np.random.Generator
+Ints = NDArray[np.int64]
 
 
-def deal_digits(n_environments: int, *, data_dir: str | Path | None, data_seed: int) -> Deal:
-    """Shuffle the digits and deal them to the environments in turn, like cards."""
+def deal_digits(
+    n_environments: int, data_dir: str | Path | None, data_seed: int
+) -> tuple[NDArray[np.uint8], Ints, Ints, np.random.Generator]:
+    """Pixels, digits and environments, shuffled and dealt in turn, and the generator of it."""
     if n_environments < 2:
         raise ValueError(f"digits need at least two environments, got {n_environments}")
     pixels, digits = fetch_mnist(data_dir)
     generator = np.random.default_rng([data_seed, 0xDEA1])
     order = generator.permutation(len(digits))
-    return Deal(
-        pixels=pixels[order],
-        digits=digits[order].astype(np.int64),
-        environments=np.arange(len(digits), dtype=np.int64) % n_environments,
-        generator=generator,
-    )
+    environments = np.arange(len(digits), dtype=np.int64) % n_environments
+    return pixels[order], digits[order].astype(np.int64), environments, generator
 
 
 class PaintedDigits(EnvironmentDataset):
@@ -56,7 +46,7 @@ class PaintedDigits(EnvironmentDataset):
     Digits stay uint8 in memory and are painted when fetched.
     """
 
-    n_colors: int
+    label_of_digit: Ints
     covariate_name = "colour"
 
     def __init__(
@@ -70,40 +60,28 @@ class PaintedDigits(EnvironmentDataset):
         for e in environments:
             if not 0.0 <= e <= 1.0:
                 raise ValueError(f"an environment e is a probability, got {e}")
-        deal = deal_digits(len(environments), data_dir=data_dir, data_seed=data_seed)
-        generator = deal.generator
-        clean = self._label_of_digit(deal.digits)
-        self.labels = self._change(clean, label_noise, generator)
-        probability = np.asarray(environments, dtype=np.float64)[deal.environments]
+        self._pixels, digits, self.environments, generator = deal_digits(
+            len(environments), data_dir, data_seed
+        )
+        self.labels = self._change(self.label_of_digit[digits], label_noise, generator)
+        probability = np.asarray(environments, dtype=np.float64)[self.environments]
         self.covariate = self._change(self.labels, probability, generator)
-        self._pixels = deal.pixels
-        self.environments = deal.environments
-        self.label_names = tuple(self._label_name(label) for label in range(self.n_colors))
         self.environment_names = tuple(f"{e:g}" for e in environments)
-        self.input_shape = (self.n_colors, 28, 28)
-
-    def _label_of_digit(self, digits: NDArray[np.int64]) -> NDArray[np.int64]:
-        return digits
-
-    def _label_name(self, label: int) -> str:
-        return str(label)
+        self.input_shape = (self.n_labels, 28, 28)
 
     def _change(
-        self,
-        values: NDArray[np.int64],
-        probability: float | NDArray[np.float64],
-        generator: np.random.Generator,
-    ) -> NDArray[np.int64]:
+        self, values: Ints, probability: float | NDArray[np.float64], generator: np.random.Generator
+    ) -> Ints:
         """Replace values, with the given probability, by one of the others, uniformly."""
         changed = generator.random(len(values)) < probability
-        step = generator.integers(1, self.n_colors, size=len(values))
-        return np.where(changed, (values + step) % self.n_colors, values)
+        step = generator.integers(1, self.n_labels, size=len(values))
+        return np.where(changed, (values + step) % self.n_labels, values)
 
-    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+    def fetch(self, indices: Ints) -> Tensor:
         assert self.covariate is not None
         # Rows of one flat array: twice as fast as painting [N, colours, 28, 28].
-        images = np.zeros((len(indices) * self.n_colors, 28 * 28), dtype=np.float32)
-        lit = np.arange(len(indices)) * self.n_colors + self.covariate[indices]
+        images = np.zeros((len(indices) * self.n_labels, 28 * 28), dtype=np.float32)
+        lit = np.arange(len(indices)) * self.n_labels + self.covariate[indices]
         digits = self._pixels[indices].reshape(len(indices), 28 * 28)
         images[lit] = digits.astype(np.float32) / np.float32(255)
         return torch.from_numpy(images).view(-1, *self.input_shape)
@@ -113,20 +91,16 @@ class PaintedDigits(EnvironmentDataset):
 class ColoredMNIST(PaintedDigits):
     """Is the digit below 5? Two labels, two colours, environments e = 0.1, 0.2, 0.9."""
 
-    n_colors = 2
-
-    def _label_of_digit(self, digits: NDArray[np.int64]) -> NDArray[np.int64]:
-        return (digits < 5).astype(np.int64)
-
-    def _label_name(self, label: int) -> str:
-        return ("5-9", "0-4")[label]
+    label_names = ("5-9", "0-4")
+    label_of_digit = (np.arange(10) < 5).astype(np.int64)
 
 
 @register_dataset
 class ColoredMNIST10(PaintedDigits):
     """Which digit? Ten labels, ten colours (a channel each), environments e = 0.1, 0.2, 0.9."""
 
-    n_colors = 10
+    label_names = tuple("0123456789")
+    label_of_digit = np.arange(10)
 
 
 @register_dataset
@@ -140,17 +114,17 @@ class RotatedMNIST(EnvironmentDataset):
         data_dir: str | Path | None = None,
         data_seed: int = 0,
     ) -> None:
-        deal = deal_digits(len(environments), data_dir=data_dir, data_seed=data_seed)
-        self.labels, self.environments = deal.digits, deal.environments
-        self._pixels = deal.pixels
+        self._pixels, self.labels, self.environments, _ = deal_digits(
+            len(environments), data_dir, data_seed
+        )
         for position, angle in enumerate(environments):
-            members = np.flatnonzero(deal.environments == position)
+            members = np.flatnonzero(self.environments == position)
             self._pixels[members] = rotate_images(self._pixels[members], angle)
-        self.label_names = tuple(str(digit) for digit in range(10))
+        self.label_names = tuple("0123456789")
         self.environment_names = tuple(f"{angle:g}" for angle in environments)
         self.input_shape = (1, 28, 28)
 
-    def fetch(self, indices: NDArray[np.int64]) -> Tensor:
+    def fetch(self, indices: Ints) -> Tensor:
         return torch.from_numpy(self._pixels[indices]).float().div_(255.0)[:, None]
 
 
@@ -190,16 +164,11 @@ class ImageBenchmark:
 
 
 def list_image_benchmarks() -> dict[str, ImageBenchmark]:
-    """The published sets by name, as `published.json` describes them.
-
-    >>> sum(list_image_benchmarks()["PACS"].counts[0].values())
-    9991
-    """
+    """The published sets by name, as `published.json` describes them."""
     text = files("equipoise.data").joinpath("published.json").read_text()
+    parts = ("folders", "counts", "classes")
     return {
-        name: ImageBenchmark(
-            name, tuple(facts["folders"]), tuple(facts["counts"]), tuple(facts["classes"])
-        )
+        name: ImageBenchmark(name, *(tuple(facts[part]) for part in parts))
         for name, facts in json.loads(text).items()
     }
 
@@ -211,10 +180,7 @@ def get_image_benchmark(name: str) -> ImageBenchmark:
 
 
 def find_benchmark(benchmark: ImageBenchmark, data_dir: str | Path | None) -> Path:
-    """The directory with the environments: `data_dir`, or a folder of the set's name in it.
-
-    Without `data_dir` the variable EQUIPOISE_DATA is looked at.
-    """
+    """The directory with the environments: `data_dir`, or a folder of the set's name in it."""
     given = data_dir or os.environ.get("EQUIPOISE_DATA")
     names = benchmark.environment_names
     how = (
@@ -235,10 +201,7 @@ def find_benchmark(benchmark: ImageBenchmark, data_dir: str | Path | None) -> Pa
 
 
 class BenchmarkImages(ImageFolderEnvironments):
-    """A published set of images under its own name; see `ImageFolderEnvironments`.
-
-    Environments and labels have the published names and order, whatever else lies there.
-    """
+    """A published set of images under its own name; see `ImageFolderEnvironments`."""
 
     def __init__(
         self, *, data_dir: str | Path | None = None, data_seed: int = 0, **settings: Any

@@ -167,13 +167,11 @@ def check_output(path: str | Path) -> None:
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file; a dataset is saved as a directory")
-    if path.is_dir() and not is_saved(path) and not _is_unfinished(path):
+    ours = ("x.npy", "examples.csv", ".lock")  # of a dataset that is not finished
+    if not path.is_dir() or is_saved(path):
+        return
+    if any(file.name not in ours and file.suffix != ".part" for file in path.iterdir()):
         raise ValueError(f"{path} is not empty and holds no dataset: choose another output")
-
-
-def _is_unfinished(path: Path) -> bool:
-    ours = ("x.npy", "examples.csv", ".lock")
-    return all(file.name in ours or file.suffix == ".part" for file in path.iterdir())
 
 
 def _damaged(path: Path, what: str) -> DamagedFile:
@@ -182,14 +180,13 @@ def _damaged(path: Path, what: str) -> DamagedFile:
 
 def _write_examples(dataset: EnvironmentDataset, path: Path) -> int:
     """Write examples.csv and give its checksum."""
-    names = dataset.paths or range(len(dataset))
+    label_names = np.asarray(dataset.label_names, dtype=object)
+    site_names = np.asarray(dataset.environment_names, dtype=object)
     table = pd.DataFrame(
         {
-            "example": [str(name) for name in names],
-            "label": np.asarray(dataset.label_names, dtype=object)[dataset.labels],
-            "environment": np.asarray(dataset.environment_names, dtype=object)[
-                dataset.environments
-            ],
+            "example": [str(name) for name in dataset.paths or range(len(dataset))],
+            "label": label_names[dataset.labels],
+            "environment": site_names[dataset.environments],
         }
     )
     if dataset.covariate is not None:
@@ -222,7 +219,7 @@ def _write_x(dataset: EnvironmentDataset, path: Path, *, verbose: bool) -> list[
         file.flush()
         sums.append(zlib.crc32(temporary.read_bytes()))
         for start in range(0, len(dataset), BLOCK):
-            rows = np.arange(start, min(start + BLOCK, len(dataset)))
+            rows = np.arange(len(dataset))[start : start + BLOCK]
             content = np.ascontiguousarray(fetch(rows), dtype=kind).data
             file.write(content)
             sums.append(zlib.crc32(content))

@@ -41,9 +41,7 @@ class ArraySource:
         if x.dtype == torch.bool:
             x = x.float()
         if x.ndim < 2:
-            raise ValueError(
-                f"X must be [N, features] or [N, channels, h, w], got {tuple(x.shape)}"
-            )
+            raise ValueError(f"X must be [N, features] or [N, channels, h, w], got {(*x.shape,)}")
         if 0 in x.shape[1:]:
             raise ValueError(
                 f"X has 0 feature(s) (shape={tuple(x.shape)}) while a minimum of 1 is required."
@@ -69,10 +67,7 @@ class ArraySource:
 
 
 class MapStyleSource:
-    """Any map-style dataset; an item is x, or a tuple that begins with x.
-
-    Items are fetched one by one, so give a run of slow items `num_workers`.
-    """
+    """Any map-style dataset; an item is x, or a tuple that begins with x."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -91,17 +86,12 @@ class MapStyleSource:
         return _stack(rows)
 
 
-class ColumnSource:
-    """Columns of a dataset whose items are dictionaries, as of Hugging Face.
-
-    One column may hold arrays or images; several hold a number each.
-    """
+class ColumnSource(MapStyleSource):
+    """Columns of a dataset of Hugging Face: one of arrays or images, or several of numbers."""
 
     def __init__(self, dataset: Any, columns: Sequence[str]) -> None:
-        self.dataset, self.feature_names = dataset.select_columns(list(columns)), tuple(columns)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
+        super().__init__(dataset.select_columns(list(columns)))
+        self.feature_names = tuple(columns)
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
         batch = self.dataset[indices.tolist()]
@@ -129,26 +119,19 @@ def _stack(rows: list[Any]) -> Tensor:
 
 
 def as_source(x: Any) -> Source:
-    """Wrap an array, a tensor, a data frame, a sparse matrix or a dataset.
-
-    >>> as_source(np.array([[51, 255]], dtype=np.uint8)).fetch(np.array([0]))
-    tensor([[0.2000, 1.0000]])
-    """
-    if isinstance(x, EnvironmentDataset | ArraySource | MapStyleSource | ColumnSource):
+    """Wrap an array, a tensor, a data frame, a sparse matrix or a dataset."""
+    if isinstance(x, EnvironmentDataset | ArraySource | MapStyleSource):
         return x
     if isinstance(x, Tensor):
         return ArraySource(x)
     if sparse.issparse(x):
-        size = math.prod(x.shape) * 8
+        what = f"the sparse matrix of shape {x.shape} as a dense one"
         hint = "reduce it first, e.g. with sklearn.decomposition.TruncatedSVD"
-        check_memory(f"the sparse matrix of shape {x.shape} as a dense one", size, hint=hint)
+        check_memory(what, math.prod(x.shape) * 8, hint=hint)
         return ArraySource(torch.from_numpy(x.toarray()))
     _refuse_streams(x)
-    if (
-        hasattr(x, "__getitem__")
-        and not hasattr(x, "__array__")
-        and not isinstance(x, list | tuple | dict | str | bytes)
-    ):
+    plain = hasattr(x, "__array__") or isinstance(x, list | tuple | dict | str | bytes)
+    if hasattr(x, "__getitem__") and not plain:
         return MapStyleSource(x)
     try:
         array = np.asarray(x)
@@ -243,28 +226,19 @@ def _check_channels_first(shape: tuple[int, ...]) -> None:
 
 
 def tell_row(index: int | np.integer) -> str:
-    """Where an example stands, counted from 1 and from 0, without the header of a table.
-
-    >>> tell_row(4)
-    'in row 5 (index 4)'
-    """
+    """Where an example stands, counted from 1 and from 0, without the header of a table."""
     return f"in row {index + 1} (index {index})"
 
 
 def flatten_examples(source: Source, indices: NDArray[np.int64], *, largest: int = 2048) -> Tensor:
-    """Examples [B, d] with d ≤ `largest`: images are shrunk by averaging, long vectors projected.
-
-    The projection is random and always the same.
+    """Examples [B, d], d ≤ `largest`: images are averaged, long vectors projected at random.
 
     >>> pictures = ArraySource(torch.ones(2, 3, 64, 64))
     >>> flatten_examples(pictures, np.arange(2)).shape
     torch.Size([2, 2028])
     """
-    rows = [
-        _flatten(source.fetch(indices[start : start + BLOCK]), largest)
-        for start in range(0, len(indices), BLOCK)
-    ]
-    return torch.cat(rows)
+    blocks = np.split(indices, range(BLOCK, len(indices), BLOCK))
+    return torch.cat([_flatten(source.fetch(block), largest) for block in blocks])
 
 
 def _flatten(x: Tensor, largest: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,31 +41,25 @@ def read_table(
 ) -> TableEnvironments:
     """Read a .csv or .parquet file with a label, an environment and columns of features.
 
-    `label` and `environment` name their columns, by default `label` and `environment`;
-    `features` those an example is made of, by default all others. A column of numbers is one
-    feature; a column of up to 50 names becomes an indicator for each name. What looks like an
-    identifier is taken too, unless `features` are named, but not without a warning.
+    A column of numbers is one feature; a column of up to 50 names becomes an indicator for each.
+    What looks like an identifier is taken with a warning, unless `features` are named.
     """
     path = Path(path)
-    table = read_frame(path)
-    if table.empty:
-        raise ValueError(f"{path} has no rows")
-    label = _choose_name(path, "label", label, LABELS, table.columns)
-    environment = _choose_name(path, "environment", environment, ENVIRONMENTS, table.columns)
+    table = _read_rows(path)
+    label, environment = roles = _choose_roles(path, table, label, environment)
     if features is None:
-        features = [str(name) for name in table.columns if name not in (label, environment)]
+        features = [str(name) for name in table.columns if name not in roles]
         _warn_of_identifiers(path, table[features])
     for name in features:
-        _choose_name(path, "features", name, (), table.columns)
-        if name in (label, environment):
+        check_choice(f"column of {path}", name, table)
+        if name in roles:
             raise ValueError(f"{name!r} cannot be a feature of {path}: it says what an example is")
     if not features:
         raise ValueError(
             f"{path} has no columns besides {label!r} and {environment!r}: features are missing"
         )
     _check_cells(path, table[list(features)])
-    labels = _read_labels(path, table[label], label)
-    sites = _read_names(path, table[environment], environment)
+    labels, sites = _read_roles(path, table, *roles)
     names, columns = list[str](), list[NDArray[np.float64]]()
     for name in features:
         if is_category(table[name]):
@@ -88,40 +82,30 @@ def read_manifest(
     **settings: Any,
 ) -> ManifestEnvironments:
     """Read a .csv or .parquet file that names images in its column `path`."""
-    table = read_frame(manifest)
-    if table.empty:
-        raise ValueError(f"{manifest} has no rows")
-    _choose_name(manifest, "path", path, (), table.columns)
-    label = _choose_name(manifest, "label", label, LABELS, table.columns)
-    environment = _choose_name(manifest, "environment", environment, ENVIRONMENTS, table.columns)
-    if len({path, label, environment}) < 3:
+    table = _read_rows(manifest)
+    check_choice(f"column of {manifest}", path, table)
+    roles = _choose_roles(manifest, table, label, environment)
+    if len({path, *roles}) < 3:
         raise ValueError("path, label and environment must be three columns")
     _check_cells(manifest, table[[path]])
-    labels = _read_labels(manifest, table[label], label)
-    sites = _read_names(manifest, table[environment], environment)
-    further = table.drop(columns=[label, environment])
+    labels, sites = _read_roles(manifest, table, *roles)
+    further = table.drop(columns=list(roles))
     return ManifestEnvironments(manifest, further, labels, sites, path=path, **settings)
 
 
 def read_images(manifest: Path, *, path: str, image_size: Sequence[int]) -> ManifestEnvironments:
     """Read the images that a table names, for a model to predict: no label is needed."""
-    table = read_frame(manifest)
-    if table.empty:
-        raise ValueError(f"{manifest} has no rows")
-    _choose_name(manifest, "path", path, (), table.columns)
+    table = _read_rows(manifest)
+    check_choice(f"column of {manifest}", path, table)
     _check_cells(manifest, table[[path]])
     unknown = np.full(len(table), "unknown")
-    decoding = {"on_broken": "raise", "cache": None, "n_jobs": None, "verbose": None}
-    return ManifestEnvironments(
-        manifest, table, unknown, unknown, path=path, image_size=image_size, **decoding
-    )
+    return ManifestEnvironments(manifest, table, unknown, unknown, path=path, image_size=image_size)
 
 
 def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
     """The columns of a further table that are called as the fitted features, in their order.
 
-    A feature called "sex = m" may also be told by a column "sex". Other columns than the fitted
-    ones are refused: which of them is meant would be a guess.
+    A feature called "sex = m" may also be told by a column "sex". Other columns are refused.
     """
     path = Path(path)
     table = read_frame(path)
@@ -158,8 +142,7 @@ def read_arrays(
     path = Path(path)
     names = list_arrays(path)
     features = _choose_name(path, "features", features, FEATURES, names)
-    label = _choose_name(path, "label", label, LABELS, names)
-    environment = _choose_name(path, "environment", environment, ENVIRONMENTS, names)
+    label, environment = _choose_roles(path, names, label, environment)
     x, y, sites = (read_array(path, name) for name in (features, label, environment))
     labels = check_column(f"{label!r} of {path}", y)
     check_classes(labels, f"the label {label!r} of {path}")
@@ -198,6 +181,13 @@ def _find_separator(path: Path) -> str:
     return others[0] if others else ","
 
 
+def _read_rows(path: Path) -> pd.DataFrame:
+    table = read_frame(path)
+    if table.empty:
+        raise ValueError(f"{path} has no rows")
+    return table
+
+
 def _check_cells(path: Path, table: pd.DataFrame) -> None:
     """Refuse columns that are neither numbers nor names, and say where all cells are missing."""
     for name, column in table.items():
@@ -224,10 +214,10 @@ def _check_cells(path: Path, table: pd.DataFrame) -> None:
     missing = table.isna().sum()
     missing = missing[missing > 0]
     if len(missing):
-        firsts = [int(np.flatnonzero(table[name].isna())[0]) for name in missing.index[:20]]
         told = [
-            f"{name!r} ({n} row{'s' if n > 1 else ''}, first {tell_row(first)})"
-            for (name, n), first in zip(missing.items(), firsts, strict=False)
+            f"{name!r} ({n} row{'s' if n > 1 else ''}, first "
+            f"{tell_row(np.flatnonzero(table[name].isna())[0])})"
+            for name, n in missing[:20].items()
         ]
         more = f" and {len(missing) - 20} more columns" if len(missing) > 20 else ""
         raise ValueError(
@@ -236,16 +226,23 @@ def _check_cells(path: Path, table: pd.DataFrame) -> None:
         )
 
 
-def _choose_name(path: Path, role: str, given: str | None, usual: Sequence[str], there: Any) -> str:
-    names = [str(name) for name in there]
+def _choose_name(
+    path: Path, role: str, given: str | None, usual: Sequence[str], there: Iterable[str]
+) -> str:
     if given is not None:
-        return check_choice(f"column of {path}", given, names)
+        return check_choice(f"column of {path}", given, there)
     for name in usual:
-        if name in names:
+        if name in there:
             return name
-    raise ValueError(
-        f"{path} has no {role!r}; say which of {', '.join(names[:20])} it is with {role}=…"
-    )
+    known = ", ".join(list(there)[:20])
+    raise ValueError(f"{path} has no {role!r}; say which of {known} it is with {role}=…")
+
+
+def _choose_roles(
+    path: Path, there: Iterable[str], label: str | None, environment: str | None
+) -> tuple[str, str]:
+    label = _choose_name(path, "label", label, LABELS, there)
+    return label, _choose_name(path, "environment", environment, ENVIRONMENTS, there)
 
 
 def _warn_of_identifiers(path: Path, table: pd.DataFrame, least: int = 20) -> None:
@@ -256,25 +253,23 @@ def _warn_of_identifiers(path: Path, table: pd.DataFrame, least: int = 20) -> No
         if len(table) >= least and not is_float_dtype(column.dtype) and column.is_unique
     ]
     if found:
-        names = ", ".join(repr(name) for name in found)
-        differ = "differs" if len(found) == 1 else "differ"
+        names = ", ".join(map(repr, found))
         warnings.warn(
-            f"{names} of {path} {differ} in every row, as an identifier does, and is taken for "
-            "a feature: if it is none, name the columns to use with features=…",
+            f"{names} of {path} differ{'s' * (len(found) == 1)} in every row, as an identifier "
+            "does, and is taken for a feature: if it is none, name the columns to use with "
+            "features=…",
             stacklevel=4,
         )
 
 
 def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float64]:
     """A column as numbers; the first row that holds none is named."""
-    numbers = column
-    if not is_numeric_dtype(column.dtype):
-        numbers = pd.to_numeric(column.astype(object), errors="coerce")
+    is_numeric = is_numeric_dtype(column.dtype)
+    numbers = column if is_numeric else pd.to_numeric(column.astype(object), errors="coerce")
     values: NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
-        first = column.iloc[wrong[:1]].tolist()[0]
-        seen = "nothing" if pd.isna(first) else repr(first)
+        seen = repr(column.iloc[wrong[:1]].tolist()[0])
         more = f" ({len(wrong)} rows like it)" if len(wrong) > 1 else ""
         raise ValueError(
             f"column {name!r} of {path} must hold numbers, but row {wrong[0] + 1} holds {seen}"
@@ -283,10 +278,12 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
     return values
 
 
-def _read_labels(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
-    labels = _read_names(path, column, name)
-    check_classes(labels, f"the label {name!r} of {path}")
-    return labels
+def _read_roles(
+    path: Path, table: pd.DataFrame, label: str, environment: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    labels = _read_names(path, table[label], label)
+    check_classes(labels, f"the label {label!r} of {path}")
+    return labels, _read_names(path, table[environment], environment)
 
 
 def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
@@ -295,10 +292,9 @@ def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
     if values.dtype.kind == "U":
         is_number = pd.to_numeric(pd.Series(values), errors="coerce").notna().to_numpy()
         if is_number.any() and not is_number.all():
-            row = int(np.flatnonzero(~is_number)[0])
-            text = str(values[row])
+            row = np.flatnonzero(~is_number)[0]
             warnings.warn(
-                f"column {name!r} of {path} mixes numbers and text, first {text!r} "
+                f"column {name!r} of {path} mixes numbers and text, first {str(values[row])!r} "
                 f"{tell_row(row)}: all are taken as text",
                 stacklevel=4,
             )
@@ -310,15 +306,9 @@ MAX_CATEGORIES = 50
 
 
 def is_category(column: pd.Series) -> bool:
-    """Whether a column holds names throughout: nothing missing, and no number among them.
-
-    >>> is_category(pd.Series(["m", "f", "f"])), is_category(pd.Series(["1", "2", "n/a"]))
-    (True, False)
-    """
-    if is_numeric_dtype(column.dtype) or column.isna().any():
-        return False
-    texts = column.astype(str)
-    return bool(pd.to_numeric(texts, errors="coerce").isna().all()) and len(texts) > 0
+    """Whether a column without missing cells holds names throughout: no number among them."""
+    numeric = is_numeric_dtype(column.dtype)
+    return not numeric and bool(pd.to_numeric(column.astype(str), errors="coerce").isna().all())
 
 
 def expand_category(
@@ -329,13 +319,14 @@ def expand_category(
     >>> expand_category(Path("a.csv"), pd.Series(["m", "f", "f"]), "sex")[0]
     ['sex = m']
     """
-    codes, found = pd.factorize(column.astype(str), sort=True)
-    if len(found) > MAX_CATEGORIES:
+    texts = column.astype(str)
+    if texts.nunique() > MAX_CATEGORIES:
         raise ValueError(
-            f"column {name!r} of {path} holds {len(found)} different names such as "
-            f"{str(found[0])!r}, too many for categories: leave it out, choosing columns with "
+            f"column {name!r} of {path} holds {texts.nunique()} different names such as "
+            f"{texts.min()!r}, too many for categories: leave it out, choosing columns with "
             "features=…, or make numbers of it"
         )
-    kept = range(1 if len(found) == 2 else 0, len(found))
-    values = np.stack([codes == code for code in kept], axis=1).astype(np.float64)
-    return [f"{name} = {found[code]}" for code in kept], values
+    made = pd.get_dummies(
+        texts, prefix=name, prefix_sep=" = ", drop_first=texts.nunique() == 2, dtype=np.float64
+    )
+    return list(made), made.to_numpy()
