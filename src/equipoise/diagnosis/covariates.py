@@ -25,10 +25,7 @@ THRESHOLD = 0.1
 
 @dataclass(frozen=True)
 class Covariate:
-    """One column [N] to compare: its name, its kind and its values.
-
-    `kind` is "given", "known", "feature", "z", "square", "product" or "score".
-    """
+    """One column [N] to compare; `kind` is given, known, feature, z, square, product or score."""
 
     name: str
     kind: str
@@ -56,11 +53,7 @@ def list_covariates(
     columns: list[Covariate],
     label_names: tuple[str, ...],
 ) -> Iterator[Covariate]:
-    """Every column to compare, one at a time: there may be hundreds.
-
-    z is brought to mean 0 and deviation 1 first, so that a square is about spread and a product
-    about correlation, neither of them about the mean once more.
-    """
+    """Every column to compare, one at a time; squares and products are of standardised z."""
     for covariate in known:
         yield from _spread_known(covariate)
     yield from columns
@@ -196,11 +189,7 @@ def cross_covariates(
 def choose_crossed(
     z: Floats, columns: list[Covariate], worst: pd.DataFrame, information: pd.DataFrame
 ) -> list[KnownCovariate]:
-    """What to show where no covariate is known, in eighths of its values.
-
-    The column that balancing evens out most, if it was uneven; else the coordinate of z that
-    predicts the label best.
-    """
+    """Where none is known: the column that was evened out most, else the z that predicts best."""
     evened = worst[(worst["kind"] == "feature") & (worst["environment"] == POOLED)]
     drop = (evened["mean_smd_before"] - evened["mean_smd_after"]).to_numpy()
     if len(drop) and drop.max() > THRESHOLD:

@@ -137,9 +137,7 @@ def diagnose_balance(
     matches : Matches or None
         None for weights without matches; tables of matches are then empty.
     groups : Groups
-        Labels, environments and their names.
     weights : float array [N]
-        Balanced weight of each example.
     n_matches : int, optional
         Matches of an anchor; default all other labels.
     varying : VaryingPart, optional

@@ -96,11 +96,7 @@ def tabulate_information(
 
 
 def share_told(rows: pd.DataFrame, when: str, by: str) -> float:
-    """What the environments of `rows` tell together, as a share of the label's entropy.
-
-    `when` is "before" or "after", `by` the column that environments count by. Where what most of
-    them tell is not known, NaN.
-    """
+    """What environments tell together, as a share of the label's entropy; NaN if not known."""
     entropy = _mean(rows["label_entropy"].where(rows[when].notna()), rows[by])
     return float(np.minimum(1.0, _mean(rows[when], rows[by]) / np.maximum(entropy, 1e-12)))
 

@@ -78,12 +78,7 @@ def tabulate_reuse(weights: Floats) -> pd.DataFrame:
 
 
 def tabulate_distances(matches: Matches, groups: Groups, anchors: Ints) -> pd.DataFrame:
-    """Quantiles of the distance between an anchor and its matches, by environment and pooled.
-
-    Columns: environment, quantile, nearest (the closest match of each label), kept (all that a
-    batch may draw). Infinite distances are at the far end of KL and stay infinite. `anchors` are
-    those to look at.
-    """
+    """Quantiles of distances to the nearest match and to all kept, by environment and pooled."""
     every = slice(None) if len(anchors) == len(matches) else anchors
     found, far = matches.indices[every] >= 0, matches.distances[every]
     environments = groups.environments[every]
@@ -141,12 +136,7 @@ def trace_calipers(
 
 
 def trace_numbers(matches: Matches, z: Floats, groups: Groups, *, anchors: Ints) -> pd.DataFrame:
-    """What more or fewer matches would do: a = 0 (random batches) … m − 1.
-
-    Columns: n_matches, mean_smd and worst_smd of z within environments, effective_size (share
-    of the examples), remaining: the weight of p(y|z,e) in the balanced distribution with exact
-    matches, (m − 1 − a) / ((a + 1)(m − 1)) (Theorem 3.7).
-    """
+    """What more or fewer matches would do; `remaining` is the weight of p(y|z,e) (Theorem 3.7)."""
     part = _of_anchors(matches, anchors)
     every, m = np.ones(len(groups), dtype=bool), groups.shape[1]
     numbers = np.unique(np.linspace(0, m - 1, min(m, MAX_NUMBERS)).round().astype(int))

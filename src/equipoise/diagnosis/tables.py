@@ -111,11 +111,7 @@ def _ratio(first: Floats, second: Floats) -> Floats:
 def compare_distributions(
     values: Floats, groups: Groups, weights: Floats, first: Ints, second: Ints
 ) -> list[Floats]:
-    """Largest gap between two labels' distribution functions, before and after [E + 1, pairs].
-
-    The functions are compared at up to 1,024 quantiles of the covariate, exactly where it has
-    no more values than that.
-    """
+    """Largest gap between two labels' distribution functions, before and after [E + 1, pairs]."""
     points = np.unique(values)
     if len(points) > KS_POINTS:
         points = np.unique(np.quantile(points, np.linspace(0, 1, KS_POINTS), method="nearest"))
@@ -134,11 +130,7 @@ def compare_distributions(
 
 
 def find_worst_pairs(table: pd.DataFrame) -> pd.DataFrame:
-    """The pair of labels that differs most, for each environment and covariate, before and after.
-
-    One row for each: `smd_before` with the pair it belongs to, `smd_after` with its own, the mean
-    over all pairs, and the largest variance ratio and KS.
-    """
+    """For each environment and covariate the worst pair of labels, and the mean over all pairs."""
     keys = [table[name] for name in ("environment", "kind", "covariate")]
     grouped = table.groupby(keys, observed=True, sort=False)
     worst = grouped[MEASURES].max()
