@@ -175,7 +175,7 @@ class TestOverlap:
         p = np.array([0.9, 0.7, 0.5, 0.5, 0.3, 0.1])
         scores = np.log(np.stack([p, 1 - p], axis=1))
         groups = Groups(np.array([0, 0, 0, 1, 1, 1]), np.zeros(6, dtype=int), ("a", "b"), ("site",))
-        found = measure_overlap(scores, groups, np.ones(6), np.array([0]), np.array([1])).table
+        found, _ = measure_overlap(scores, groups, np.ones(6), np.array([0]), np.array([1]))
         row = found.iloc[0]
         assert row.overlap_before == pytest.approx(1 / 3)
         assert row.first_in_support == pytest.approx(1 / 3)
@@ -184,5 +184,5 @@ class TestOverlap:
         with np.errstate(divide="ignore"):
             scores = np.log(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
         groups = Groups(np.arange(3), np.zeros(3, dtype=int), tuple("abc"), ("site",))
-        table = measure_overlap(scores, groups, np.ones(3), *groups.pairs()).table
+        table, _ = measure_overlap(scores, groups, np.ones(3), *groups.pairs())
         assert (table["overlap_before"] == 0).all()

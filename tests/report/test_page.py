@@ -128,6 +128,7 @@ def test_the_page_tells_how_many_labels_are_identified_alone(table_page):
     # Two environments tell one direction within a label; the paper's n has four.
     card = table_page.split("labels identified by their own environments")[1].split("</div>")[0]
     assert "<dd>0<small>of 3; 5 environments needed, at most 2 seen</small>" in card
+    assert len(re.findall(r'title="\d+ examples, (?:spans L|the reference)"', table_page)) > 2
 
 
 def test_pictures_are_inside_the_page(picture_page):

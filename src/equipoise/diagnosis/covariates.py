@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,7 @@ THRESHOLD = 0.1
 
 @dataclass(frozen=True)
 class Covariate:
-    """One column [N] to compare: its name, its kind and its values.
-
-    `kind` is "given", "known", "feature", "z", "square", "product" or "score".
-    """
+    """One column [N] to compare; `kind` is given, known, feature, z, square, product or score."""
 
     name: str
     kind: str
@@ -39,8 +36,7 @@ class Covariate:
 class KnownCovariate:
     """A covariate of the user's: the code of every example [N] and what the codes are called.
 
-    `values` are the numbers themselves where it is a number, and then the codes are sixteenths
-    of its range of ranks.
+    Of a number, `values` has the numbers and the codes are sixteenths of its range of ranks.
     """
 
     name: str
@@ -57,26 +53,24 @@ def list_covariates(
     columns: list[Covariate],
     label_names: tuple[str, ...],
 ) -> Iterator[Covariate]:
-    """Every column to compare, one at a time: there may be hundreds.
-
-    z is brought to mean 0 and deviation 1 first, so that a square is about spread and a product
-    about correlation, neither of them about the mean once more.
-    """
+    """Every column to compare, one at a time; squares and products are of standardised z."""
     for covariate in known:
         yield from _spread_known(covariate)
     yield from columns
-    scaled = standardize(z)
-    n = scaled.shape[1]
-    for i in range(n):
-        yield Covariate(f"z{i + 1}", "z", scaled[:, i])
-    for i in range(n):
-        yield Covariate(f"z{i + 1}²", "square", scaled[:, i] ** 2)
-    for i in range(min(n, MAX_DIMENSIONS_OF_PRODUCTS)):
-        for j in range(i + 1, min(n, MAX_DIMENSIONS_OF_PRODUCTS)):
-            yield Covariate(f"z{i + 1}·z{j + 1}", "product", scaled[:, i] * scaled[:, j])
-    for label, name in enumerate(label_names if len(label_names) <= MAX_CATEGORIES else ()):
-        if not (len(label_names) == 2 and label == 0):  # of two, the second says it all
-            yield Covariate(f"score of {name}", "score", scores[:, label])
+    coordinates = [(f"z{i + 1}", column) for i, column in enumerate(standardize(z).T)]
+    for name, column in coordinates:
+        yield Covariate(name, "z", column)
+    for name, column in coordinates:
+        yield Covariate(f"{name}²", "square", column**2)
+    for (a, one), (b, other) in combinations(coordinates[:MAX_DIMENSIONS_OF_PRODUCTS], 2):
+        yield Covariate(f"{a}·{b}", "product", one * other)
+    for label, name in _indicate(label_names) if len(label_names) <= MAX_CATEGORIES else ():
+        yield Covariate(f"score of {name}", "score", scores[:, label])
+
+
+def _indicate(names: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Which categories get a column of their own: of two, the second says it all."""
+    return list(enumerate(names))[len(names) == 2 :]
 
 
 def standardize(z: Floats) -> Floats:
@@ -145,21 +139,20 @@ def code_quantiles(values: Floats, n_bins: int = 16) -> tuple[NDArray[np.int64],
     >>> code_quantiles(np.array([0.0, 1.0, 2.0, 3.0]), 2)
     (array([0, 0, 1, 1]), array([0. , 1.5, 3. ]))
     """
-    cuts = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
+    cuts = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1))) if len(values) else values
     if len(cuts) < 2:
         return np.zeros(len(values), dtype=np.int64), np.repeat(cuts, 2)
     return np.searchsorted(cuts[1:-1], values, side="left").astype(np.int64), cuts
 
 
 def _spread_known(known: KnownCovariate) -> Iterator[Covariate]:
-    """A number as it is, categories as one indicator for each (of two, the second says it all)."""
+    """A number as it is, categories as an indicator for each."""
     if known.values is not None:
         yield Covariate(known.name, known.kind, known.values)
         return
-    for code, value in enumerate(known.names):
-        if not (len(known.names) == 2 and code == 0):
-            same = (known.codes == code).astype(np.float64)
-            yield Covariate(f"{known.name} = {value}", known.kind, same)
+    for code, value in _indicate(known.names):
+        same = (known.codes == code).astype(np.float64)
+        yield Covariate(f"{known.name} = {value}", known.kind, same)
 
 
 def cross_covariates(
@@ -176,19 +169,27 @@ def cross_covariates(
     0        rome    colour   ant  blue     0.5   0.75
     1        rome    colour   ant   red     0.5   0.25
     """
-    frames = [_cross(covariate, groups, weights) for covariate in covariates]
-    empty = pd.DataFrame(columns=["environment", "covariate", "label", "value", "before", "after"])
+    keys = ["environment", "covariate", "label", "value"]
+    frames = []
+    for covariate in covariates:
+        chosen = covariate.codes == np.arange(len(covariate.names))[:, None]  # [values, N]
+        table = {}
+        for when, mass in (("before", np.ones(len(groups))), ("after", weights)):
+            counts = np.stack([groups.total(mass * own) for own in chosen], axis=-1)
+            with np.errstate(invalid="ignore"):
+                shares = counts / counts.sum(axis=-1, keepdims=True)  # [E + 1, m, values]
+            table[when] = shares.ravel()
+        places = groups.places, [covariate.name], groups.label_names, covariate.names
+        index = pd.MultiIndex.from_product(places, names=keys)
+        frames.append(pd.DataFrame(table, index=index).dropna().reset_index())
+    empty = pd.DataFrame(columns=[*keys, "before", "after"])
     return pd.concat(frames, ignore_index=True) if frames else empty
 
 
 def choose_crossed(
     z: Floats, columns: list[Covariate], worst: pd.DataFrame, information: pd.DataFrame
 ) -> list[KnownCovariate]:
-    """What to show where no covariate is known, in eighths of its values.
-
-    The column that balancing evens out most, if it was uneven; else the coordinate of z that
-    predicts the label best.
-    """
+    """Where none is known: the column that was evened out most, else the z that predicts best."""
     evened = worst[(worst["kind"] == "feature") & (worst["environment"] == POOLED)]
     drop = (evened["mean_smd_before"] - evened["mean_smd_after"]).to_numpy()
     if len(drop) and drop.max() > THRESHOLD:
@@ -209,20 +210,3 @@ def _cut(name: str, values: Floats) -> KnownCovariate:
         return KnownCovariate(name, codes, tuple(f"{point:g}" for point in points))
     codes, cuts = code_quantiles(values, 8)
     return KnownCovariate(name, codes, tuple(f"{a:.2f} … {b:.2f}" for a, b in pairwise(cuts)))
-
-
-def _cross(covariate: KnownCovariate, groups: Groups, weights: Floats) -> pd.DataFrame:
-    n_values = len(covariate.names)
-    shares = []
-    for mass in (np.ones(len(groups)), weights):
-        counts = np.stack(
-            [groups.total(mass * (covariate.codes == code)) for code in range(n_values)], axis=-1
-        )  # [E + 1, m, values]
-        with np.errstate(invalid="ignore"):
-            shares.append(counts / counts.sum(axis=-1, keepdims=True))
-    index = pd.MultiIndex.from_product(
-        [groups.places, [covariate.name], groups.label_names, covariate.names],
-        names=["environment", "covariate", "label", "value"],
-    )
-    table = pd.DataFrame({"before": shares[0].ravel(), "after": shares[1].ravel()}, index=index)
-    return table.dropna().reset_index()

@@ -21,12 +21,7 @@ from equipoise.diagnosis.covariates import (
     read_columns,
     read_known,
 )
-from equipoise.diagnosis.evidence import (
-    compare_links,
-    count_rows_needed,
-    find_leaks,
-    find_markers,
-)
+from equipoise.diagnosis.evidence import compare_links, count_rows_needed, find_leaks, find_markers
 from equipoise.diagnosis.information import MAX_EXAMPLES, tabulate_information
 from equipoise.diagnosis.matching import (
     draw_anchors,
@@ -58,6 +53,8 @@ class BalanceDiagnostics:
     Every table is tidy: a row is one observation, names are the user's. `environment` is a name,
     or "(pooled)" for all together. Tables of matches are empty for methods without any.
 
+    Attributes
+    ----------
     groups : labels and environments of the examples, and their names
     n_matches, metric : of the matching; None and "" without
     varying : the tests for links that vary: hypothesis, test, statistic, expected, p_value,
@@ -66,14 +63,10 @@ class BalanceDiagnostics:
     situations : accuracy of plain and balanced training, in points, as things are, with an even
         and with a reversed link; None if not measured
     bargain : price and protection with their errors, or None
-    table : `tabulate_balance`: environment, kind, covariate, first, second, smd_before, smd_after,
-        variance_ratio_before, variance_ratio_after, ks_before, ks_after
-    worst : `find_worst_pairs`: one row for each environment and covariate
-    information : `tabulate_information`: environment, variable, kind, before, after (nats)
+    table, worst : `tabulate_balance` and its worst pairs, `find_worst_pairs`
+    information : `tabulate_information`
     overlap, histograms : `measure_overlap`
-    cross : label × covariate: environment, covariate, value, label, before, after (shares of the
-        label), for given and known covariates, else for the column that balancing evens out
-        most, else for the coordinate of z that predicts the label best
+    cross : `cross_covariates` of given and known covariates, else of what `choose_crossed` chose
     use, reuse, distances : `tabulate_use`, `tabulate_reuse`, `tabulate_distances`
     by_caliper, by_n_matches : `trace_calipers`, `trace_numbers`
     verdict : the recommendation, with reasons
@@ -144,9 +137,7 @@ def diagnose_balance(
     matches : Matches or None
         None for weights without matches; tables of matches are then empty.
     groups : Groups
-        Labels, environments and their names.
     weights : float array [N]
-        Balanced weight of each example.
     n_matches : int, optional
         Matches of an anchor; default all other labels.
     varying : VaryingPart, optional
@@ -175,7 +166,11 @@ def diagnose_balance(
     [1.0, 0.2]
     """
     n, m = len(groups), groups.shape[1]
-    _check_sizes(n, z=z, log_scores=log_scores, weights=weights, matches=matches)
+    sizes = {"z": len(z), "log_scores": len(log_scores), "weights": len(weights)}
+    sizes |= {} if matches is None else {"matches": len(matches)}
+    if set(sizes.values()) != {n}:
+        seen = ", ".join(f"{name} has {size:,}" for name, size in sizes.items())
+        raise ValueError(f"all parts must be of the same {n:,} examples as groups, but {seen}")
     if not weights.any():
         raise ValueError(
             "no example has a match of another label, so there is nothing to compare: widen the "
@@ -183,97 +178,67 @@ def diagnose_balance(
         )
     listed = matches if isinstance(matches, Matches) else None
     a = None if matches is None else m - 1 if n_matches is None else n_matches
-    scores = np.exp(log_scores)
-    notes: list[str] = []
+    scores, columns = np.exp(log_scores), {} if columns is None else columns
     covariates = read_known(given, n, "given") + read_known(known, n)
     own_columns = read_columns(columns, n)
-    first, second = _choose_pairs(z, groups, weights, notes)
+    notes: list[str] = []
+    pairs = _choose_pairs(z, groups, weights, notes)
     if z.shape[1] > MAX_DIMENSIONS_OF_PRODUCTS:
         notes.append(f"products are of the first {MAX_DIMENSIONS_OF_PRODUCTS} coordinates of z")
     if np.bincount(groups.environments).max() > MAX_EXAMPLES:
         notes.append(f"information is of {MAX_EXAMPLES:,} examples of each environment")
-    table = tabulate_balance(
-        list_covariates(z, scores, covariates, own_columns, groups.label_names),
-        groups,
-        weights,
-        (first, second),
-    )
+    compared = list_covariates(z, scores, covariates, own_columns, groups.label_names)
+    table = tabulate_balance(compared, groups, weights, pairs)
     worst = find_worst_pairs(table)
     information = tabulate_information(z, scores, covariates, groups, weights, seed=seed)
-    overlap = measure_overlap(log_scores, groups, weights, first, second)
-    found = z if coordinates is None else coordinates
-    evidence = _gather(
-        found, log_scores, groups, weights, varying, features, columns or {}, x, information, seed,
-        given=given is not None, n_matches=a,
-    )  # fmt: skip
-    tables = _tabulate_matches(listed, z, groups, a, seed, notes)
-    bargain = evidence.bargain
-    return BalanceDiagnostics(
-        groups=groups,
-        n_matches=a,
-        metric="" if listed is None else listed.metric,
-        varying=pd.DataFrame() if varying is None else varying.table,
-        left=evidence.left,
-        situations=None if bargain is None else bargain.situations,
-        bargain=bargain,
-        table=table,
-        worst=worst,
-        information=information,
-        overlap=overlap.table,
-        histograms=overlap.histograms,
-        cross=cross_covariates(
-            covariates or choose_crossed(z, own_columns, worst, information), groups, weights
-        ),
-        **tables,
-        verdict=decide_verdict(evidence),
-        weights=weights,
-        notes=tuple(notes),
-    )
+    overlap, histograms = measure_overlap(log_scores, groups, weights, *pairs)
+    crossed = covariates or choose_crossed(z, own_columns, worst, information)
 
-
-def _gather(
-    coordinates: Floats,
-    log_scores: Floats,
-    groups: Groups,
-    weights: Floats,
-    varying: VaryingPart | None,
-    features: Features | None,
-    columns: Mapping[str, Any],
-    x: Floats | None,
-    information: pd.DataFrame,
-    seed: int,
-    *,
-    given: bool,
-    n_matches: int | None,
-) -> Evidence:
-    """Make the tests of the verdict, as far as the data for them are there."""
     y, e = groups.labels, groups.environments
-    nothing = varying is not None and not len(varying)
-    found = coordinates.shape[1] > 0 and not nothing
-    several = found or given
+    coordinates = z if coordinates is None else coordinates
+    found = coordinates.shape[1] > 0 and (varying is None or len(varying) > 0)
+    balanced = found or given is not None
     left, same_link, bargain = None, np.nan, None
-    if features is not None and several:
+    if features is not None and balanced:
         rng = np.random.default_rng([seed, 0x1EF7])
         left = compare_interaction(features, y, e, weights, rng=rng)
     if varying is not None and found:
         same_link = compare_links(coordinates, y, e, seed=seed)
-    if x is not None and several:
+    if x is not None and balanced:
         bargain = measure_bargain(x, y, e, log_scores, weights, seed=seed)
-    n_features = features.values.shape[1] if features is not None else 1
-    return Evidence(
+    evidence = Evidence(
         varying,
         information,
         left=left,
         same_link=same_link,
         bargain=bargain,
         sources=_name_sources(varying, features, coordinates, columns),
-        given=given,
+        given=given is not None,
         leaks=find_leaks(columns, groups),
         markers=find_markers(columns, groups),
-        rows=len(groups),
-        rows_needed=count_rows_needed(y, e, n_features),
-        n_matches=n_matches,
-        n_labels=groups.shape[1],
+        rows=n,
+        rows_needed=count_rows_needed(y, e, 1 if features is None else features.values.shape[1]),
+        n_matches=a,
+        n_labels=m,
+    )
+    return BalanceDiagnostics(
+        groups=groups,
+        n_matches=a,
+        metric="" if listed is None else listed.metric,
+        varying=pd.DataFrame() if varying is None else varying.table,
+        left=left,
+        situations=None if bargain is None else bargain.situations,
+        bargain=bargain,
+        table=table,
+        worst=worst,
+        information=information,
+        overlap=overlap,
+        histograms=histograms,
+        cross=cross_covariates(crossed, groups, weights),
+        **_tabulate_matches(listed, z, groups, a, seed, notes),
+        verdict=decide_verdict(evidence),
+        weights=weights,
+        notes=tuple(notes),
     )
 
 
@@ -315,8 +280,9 @@ def _tabulate_matches(
     seed: int,
     notes: list[str],
 ) -> dict[str, pd.DataFrame]:
-    names = ("use", "reuse", "distances", "by_caliper", "by_n_matches")
-    tables = dict.fromkeys(names, pd.DataFrame())
+    tables = dict.fromkeys(
+        ("use", "reuse", "distances", "by_caliper", "by_n_matches"), pd.DataFrame()
+    )
     if matches is None or n_matches is None:
         return tables
     anchors = draw_anchors(len(groups), seed)
@@ -327,18 +293,10 @@ def _tabulate_matches(
     tables["reuse"] = tabulate_reuse(frequencies)
     tables["distances"] = tabulate_distances(matches, groups, anchors)
     if z.shape[1]:
-        tables["by_caliper"] = trace_calipers(
-            matches, z, groups, n_matches=n_matches, anchors=anchors
-        )
+        calipers = trace_calipers(matches, z, groups, n_matches=n_matches, anchors=anchors)
+        tables["by_caliper"] = calipers
         tables["by_n_matches"] = trace_numbers(matches, z, groups, anchors=anchors)
     return tables
-
-
-def _check_sizes(n: int, **parts: Any) -> None:
-    sizes = {name: len(part) for name, part in parts.items() if part is not None}
-    if set(sizes.values()) != {n}:
-        listed = ", ".join(f"{name} has {size:,}" for name, size in sizes.items())
-        raise ValueError(f"all parts must be of the same {n:,} examples as groups, but {listed}")
 
 
 def _choose_pairs(
@@ -351,12 +309,14 @@ def _choose_pairs(
     if not z.shape[1]:
         notes.append(f"of {len(first):,} label pairs the first {MAX_PAIRS:,} are listed")
         return first[:MAX_PAIRS], second[:MAX_PAIRS]
-    differences = [
-        np.nanmax(np.nan_to_num(z_differences(z, groups, mass)), axis=(0, 2))
-        for mass in (np.ones(len(groups)), weights)
-    ]
-    largest = np.sort(np.argsort(-np.maximum(*differences), kind="stable")[:MAX_PAIRS])
+    largest = np.maximum(
+        *(
+            np.nan_to_num(z_differences(z, groups, mass)).max(axis=(0, 2))
+            for mass in (np.ones(len(groups)), weights)
+        )
+    )
+    kept = np.sort(np.argsort(-largest, kind="stable")[:MAX_PAIRS])
     notes.append(
         f"of {len(first):,} label pairs the {MAX_PAIRS:,} that differ most in z are listed"
     )
-    return first[largest], second[largest]
+    return first[kept], second[kept]

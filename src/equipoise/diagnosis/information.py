@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,8 @@ Floats = NDArray[np.float64]
 #: From examples to learn from [A] and others [B] the cell of each, and how many cells there are.
 Cells = Callable[[Ints, Ints], tuple[Ints, Ints, int]]
 
+COLUMNS = ["environment", "variable", "kind", "before", "after", "label_entropy"]
+COLUMNS += ["examples", "left"]
 #: Examples of an environment that are looked at; more add little.
 MAX_EXAMPLES = 10_000
 #: Sizes of tree that are tried: small ones see a faint dependence, large ones an intricate one.
@@ -32,12 +36,11 @@ MIN_EXAMPLES = 40
 def estimate_information(codes: Ints, labels: Ints, weights: Floats) -> float:
     """Mutual information, in nats, of two columns of codes under weights, never below 0.
 
-    NaN, not known, if fewer than 40 examples have any weight.
-
     Few examples make any two columns look dependent. So the label is guessed from the code with
     shares seen in one half of the examples, and the guesses are tested on the other: the gain in
     log-likelihood over the labels' overall shares is no more than the mutual information on
-    average, and about 0 where there is none. The examples should stand in random order.
+    average, and about 0 where there is none. The examples should stand in random order. NaN if
+    fewer than 40 examples have any weight.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(2, size=1000)
@@ -46,7 +49,7 @@ def estimate_information(codes: Ints, labels: Ints, weights: Floats) -> float:
     >>> estimate_information(rng.integers(2, size=1000), labels, np.ones(1000))
     0.0
     """
-    n_cells = int(codes.max()) + 1
+    n_cells = int(codes.max(initial=-1)) + 1
     return _test_guesses(lambda a, b: (codes[a], codes[b], n_cells), labels, weights)
 
 
@@ -61,45 +64,39 @@ def tabulate_information(
 ) -> pd.DataFrame:
     """What z, each of its coordinates, the score and known covariates tell about the label.
 
-    Columns: environment, variable, kind, `before` and `after` in nats, `label_entropy` before,
-    `examples`, and how many of them are `left`, that is, appear in balanced batches at all.
-    A number is cut into 16 quantiles; z and the score as a whole are cut by a decision tree,
-    grown anew for each weighting, so that a dependence which matching moved elsewhere is still
-    found; z as a whole tells no less than any of its coordinates. The pooled row is the mean over
-    environments, by their examples, `after` by those that are left: I(label; variable |
-    environment). What fewer than 40 examples tell is not known: NaN.
+    `before` and `after` are in nats, `label_entropy` is before, and `left` counts the `examples`
+    that appear in balanced batches at all. A number is cut into 16 quantiles; z and the score as
+    a whole are cut by a decision tree, grown anew for each weighting, so that a dependence which
+    matching moved elsewhere is still found; z as a whole tells no less than any of its
+    coordinates. The pooled row is the mean over environments, by their examples, `after` by those
+    that are left: I(label; variable | environment). What fewer than 40 examples tell is NaN.
     """
-    frames = []
-    for environment, name in enumerate(groups.environment_names):
+    rows: list[tuple[Any, ...]] = []
+    for environment, place in enumerate(groups.environment_names):
         here = np.flatnonzero(groups.environments == environment)
         if not len(here):
             continue
-        shown = here[weights[here] > 0]
+        left = here[weights[here] > 0]
         told = []
-        for rows, mass in ((here, np.ones(len(groups))), (shown, weights)):
+        for members, mass in ((here, np.ones(len(groups))), (left, weights)):
             rng = np.random.default_rng([seed, environment, 0xD1A6])
-            part = rng.permutation(rows)[:MAX_EXAMPLES]
-            told.append(
-                _tell(z[part], scores[part], known, part, groups.labels[part], mass[part], seed)
-            )
+            part = rng.permutation(members)[:MAX_EXAMPLES]
+            told.append(_tell(z, scores, known, part, groups.labels[part], mass[part], seed))
         before, after = told
-        frame = pd.DataFrame(list(before), columns=["variable", "kind"])
-        frame["before"], frame["after"] = list(before.values()), list(after.values())
         shares = np.bincount(groups.labels[here]) / len(here)
-        frame["label_entropy"] = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
-        frame["examples"], frame["left"] = len(here), len(shown)
-        frames.append(frame.assign(environment=name))
-    table = pd.concat(frames, ignore_index=True)
-    order = ["environment", "variable", "kind", "before", "after", "label_entropy", "examples"]
-    return pd.concat([table, _pool(table)], ignore_index=True)[[*order, "left"]]
+        entropy = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
+        sizes = entropy, len(here), len(left)
+        rows += [(place, *name, before[name], after[name], *sizes) for name in before]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    for name, part in table.groupby(["variable", "kind"], sort=False):
+        by, sums = part["examples"], part[["examples", "left"]].sum()
+        means = _mean(part["before"], by), _mean(part["after"], part["left"])
+        rows.append((POOLED, *name, *means, _mean(part["label_entropy"], by), *sums))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def share_told(rows: pd.DataFrame, when: str, by: str) -> float:
-    """What the environments of `rows` tell together, as a share of the label's entropy.
-
-    `when` is "before" or "after", `by` the column that environments count by. Where what most of
-    them tell is not known, NaN.
-    """
+    """What environments tell together, as a share of the label's entropy; NaN if not known."""
     entropy = _mean(rows["label_entropy"].where(rows[when].notna()), rows[by])
     return float(np.minimum(1.0, _mean(rows[when], rows[by]) / np.maximum(entropy, 1e-12)))
 
@@ -113,19 +110,14 @@ def _tell(
     weights: Floats,
     seed: int,
 ) -> dict[tuple[str, str], float]:
-    """What every variable tells about the label of some examples, `part` of all."""
-    if len(part) < MIN_EXAMPLES:
-        names = [("z", "z")] if z.shape[1] else []
-        names += [("score", "score"), *((each.name, each.kind) for each in known)]
-        names += [(f"z{i + 1}", "coordinate") for i in range(z.shape[1])]
-        return dict.fromkeys(names, np.nan)
+    """What every variable tells about the label of `part`, which has these labels and weights."""
     coordinates = [
-        estimate_information(code_quantiles(column)[0], labels, weights) for column in z.T
+        estimate_information(code_quantiles(column)[0], labels, weights) for column in z[part].T
     ]
     told = {}
     if coordinates:
-        told["z", "z"] = max(_told_by_trees(z, labels, weights, seed), *coordinates)
-    told["score", "score"] = _told_by_trees(scores, labels, weights, seed)
+        told["z", "z"] = max(_told_by_trees(z[part], labels, weights, seed), *coordinates)
+    told["score", "score"] = _told_by_trees(scores[part], labels, weights, seed)
     for covariate in known:
         codes = covariate.codes[part]
         told[covariate.name, covariate.kind] = estimate_information(codes, labels, weights)
@@ -136,22 +128,19 @@ def _told_by_trees(columns: Floats, labels: Ints, weights: Floats, seed: int) ->
     """The most that leaves of a tree over `columns` [N, d] tell, over a few sizes of tree."""
     rows = columns.astype(np.float32)
 
-    def grow(n_leaves: int) -> Cells:
-        def cells(learn: Ints, test: Ints) -> tuple[Ints, Ints, int]:
-            tree = DecisionTreeClassifier(
-                criterion="entropy",
-                max_leaf_nodes=n_leaves,
-                min_samples_leaf=max(5, len(learn) // 500),
-                random_state=seed,
-            )
-            with warnings.catch_warnings():  # of many labels with few examples, it warns
-                warnings.simplefilter("ignore", UserWarning)
-                tree.fit(rows[learn], labels[learn], sample_weight=weights[learn])
-            return tree.apply(rows[learn]), tree.apply(rows[test]), tree.tree_.node_count
+    def cut(n_leaves: int, learn: Ints, test: Ints) -> tuple[Ints, Ints, int]:
+        tree = DecisionTreeClassifier(
+            criterion="entropy",
+            max_leaf_nodes=n_leaves,
+            min_samples_leaf=max(5, len(learn) // 500),
+            random_state=seed,
+        )
+        with warnings.catch_warnings():  # of many labels with few examples, it warns
+            warnings.simplefilter("ignore", UserWarning)
+            tree.fit(rows[learn], labels[learn], sample_weight=weights[learn])
+        return tree.apply(rows[learn]), tree.apply(rows[test]), tree.tree_.node_count
 
-        return cells
-
-    return max(_test_guesses(grow(n_leaves), labels, weights) for n_leaves in LEAVES)
+    return max(_test_guesses(partial(cut, n_leaves), labels, weights) for n_leaves in LEAVES)
 
 
 def _test_guesses(cells: Cells, labels: Ints, weights: Floats) -> float:
@@ -182,25 +171,6 @@ def _test_guesses(cells: Cells, labels: Ints, weights: Floats) -> float:
     return float(max(0.0, np.mean(gains)))
 
 
-def _pool(table: pd.DataFrame) -> pd.DataFrame:
-    """The mean over environments of each variable."""
-    pooled = []
-    for (variable, kind), part in table.groupby(["variable", "kind"], sort=False):
-        pooled.append(
-            {
-                "environment": POOLED,
-                "variable": variable,
-                "kind": kind,
-                "before": _mean(part["before"], part["examples"]),
-                "after": _mean(part["after"], part["left"]),
-                "label_entropy": _mean(part["label_entropy"], part["examples"]),
-                "examples": int(part["examples"].sum()),
-                "left": int(part["left"].sum()),
-            }
-        )
-    return pd.DataFrame(pooled)
-
-
 def _mean(values: pd.Series, mass: pd.Series) -> float:
     """The mean of those that are known; NaN where they are less than half of the mass."""
     known = values.notna()
@@ -209,9 +179,7 @@ def _mean(values: pd.Series, mass: pd.Series) -> float:
     return float((values * mass)[known].sum() / mass[known].sum())
 
 
-def cross_table(
-    rows: ArrayLike, columns: ArrayLike, shape: tuple[int, int] | None = None
-) -> NDArray[np.int64]:
+def cross_table(rows: ArrayLike, columns: ArrayLike, shape: tuple[int, int] | None = None) -> Ints:
     """Counts of every (row, column) pair of codes.
 
     >>> cross_table([0, 0, 1], [1, 1, 0])
@@ -250,16 +218,12 @@ def same_covariate_rate(matches: Matches, covariate: ArrayLike) -> float:
 
 
 def standardized_differences(
-    features: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    environments: NDArray[np.int64],
-    weights: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """|Difference of label means| / SD of every feature, for all label pairs of every environment.
+    features: Floats, labels: Ints, environments: Ints, weights: Floats | None = None
+) -> Floats:
+    """|Difference of label means| / SD [environments × label pairs, features].
 
     The denominator is the unweighted SD in the environment, before and after weighting alike. A
     label without weight in an environment has no pairs there.
-    Gives [environments × label pairs, features].
     """
     weights = np.ones(len(labels)) if weights is None else weights
     rows = []

@@ -31,7 +31,7 @@ def tabulate_use(matches: Matches, groups: Groups, weights: Floats) -> pd.DataFr
     appearances where each example is an anchor once), anchors_without (anchors of other labels
     that found no match of this one).
     """
-    uses = count_uses(matches)
+    uses = np.bincount(matches.indices[matches.indices >= 0], minlength=len(matches))
     has_match = matches.indices[:, :, 0] >= 0  # [N, m]
     rows = []
     for environment, place in enumerate(groups.environment_names):
@@ -53,12 +53,6 @@ def tabulate_use(matches: Matches, groups: Groups, weights: Floats) -> pd.DataFr
                 }
             )
     return pd.DataFrame(rows)
-
-
-def count_uses(matches: Matches) -> Ints:
-    """In how many anchors' lists every example stands [N]."""
-    found = matches.indices[matches.indices >= 0]
-    return np.bincount(found, minlength=len(matches)).astype(np.int64)
 
 
 def tabulate_reuse(weights: Floats) -> pd.DataFrame:
@@ -84,27 +78,18 @@ def tabulate_reuse(weights: Floats) -> pd.DataFrame:
 
 
 def tabulate_distances(matches: Matches, groups: Groups, anchors: Ints) -> pd.DataFrame:
-    """Quantiles of the distance between an anchor and its matches, by environment and pooled.
-
-    Columns: environment, quantile, nearest (the closest match of each label), kept (all that a
-    batch may draw). Infinite distances are at the far end of KL and stay infinite. `anchors` are
-    those to look at.
-    """
+    """Quantiles of distances to the nearest match and to all kept, by environment and pooled."""
     every = slice(None) if len(anchors) == len(matches) else anchors
     found, far = matches.indices[every] >= 0, matches.distances[every]
     environments = groups.environments[every]
-    rows = []
+    rows: list[tuple[str, float, float, float]] = []
     for environment, name in [*enumerate(groups.environment_names), (None, POOLED)]:
         here = slice(None) if environment is None else environments == environment
         distances, there = far[here], found[here]
         nearest = _quantiles(distances[:, :, 0][there[:, :, 0]])
         kept = _quantiles(distances[there])
-        rows.append(
-            pd.DataFrame(
-                {"environment": name, "quantile": QUANTILES, "nearest": nearest, "kept": kept}
-            )
-        )
-    return pd.concat(rows, ignore_index=True)
+        rows += [(name, *found) for found in zip(QUANTILES, nearest, kept, strict=True)]
+    return pd.DataFrame(rows, columns=["environment", "quantile", "nearest", "kept"])
 
 
 def _quantiles(distances: Floats) -> Floats:
@@ -132,9 +117,7 @@ def trace_calipers(
     """
     part = _of_anchors(matches, anchors)
     matched, closest = matches.matched, matches.distances[:, :, 0].min(axis=1)
-    nearest = part.distances[:, :, 0]
-    possible = part.indices[:, :, 0] >= 0
-    found = nearest[possible]
+    found = part.distances[:, :, 0][part.indices[:, :, 0] >= 0]
     rows: list[dict[str, float]] = []
     for share in SHARES if found.size else ():
         caliper = float(np.quantile(found, share, method="inverted_cdf"))
@@ -145,7 +128,7 @@ def trace_calipers(
         rows.append(
             {
                 "caliper": caliper,
-                "matched": float((nearest[possible] <= caliper).mean()),
+                "matched": float((found <= caliper).mean()),
                 **_balance(kept, matched & (closest <= caliper), anchors, z, groups, n_matches),
             }
         )
@@ -153,12 +136,7 @@ def trace_calipers(
 
 
 def trace_numbers(matches: Matches, z: Floats, groups: Groups, *, anchors: Ints) -> pd.DataFrame:
-    """What more or fewer matches would do: a = 0 (random batches) … m − 1.
-
-    Columns: n_matches, mean_smd and worst_smd of z within environments, effective_size (share
-    of the examples), remaining: the weight of p(y|z,e) in the balanced distribution with exact
-    matches, (m − 1 − a) / ((a + 1)(m − 1)) (Theorem 3.7).
-    """
+    """What more or fewer matches would do; `remaining` is the weight of p(y|z,e) (Theorem 3.7)."""
     part = _of_anchors(matches, anchors)
     every, m = np.ones(len(groups), dtype=bool), groups.shape[1]
     numbers = np.unique(np.linspace(0, m - 1, min(m, MAX_NUMBERS)).round().astype(int))
@@ -181,12 +159,7 @@ def _of_anchors(matches: Matches, anchors: Ints) -> Matches:
 
 
 def _balance(
-    part: Matches,
-    matched: NDArray[np.bool_],
-    anchors: Ints,
-    z: Floats,
-    groups: Groups,
-    n_matches: int,
+    part: Matches, matched: NDArray, anchors: Ints, z: Floats, groups: Groups, n_matches: int
 ) -> dict[str, float]:
     # Who has a match is an anchor once; what some anchors give to theirs stands for all.
     gained = count_appearances(part, n_matches, n_examples=len(groups))

@@ -39,24 +39,19 @@ def summarise_balance(diagnostics: BalanceDiagnostics) -> str:
 def _show_varying(d: BalanceDiagnostics) -> str:
     if d.varying.empty:
         return ""
-    lines = [f"{'Does a link with the label vary?':<58}{'p-value':>18}"]
-    joint = d.varying.drop_duplicates("hypothesis")
-    lines += [
-        f"  {_cut(str(row.hypothesis), 54):<56}{write_p(row.joint_p_value).removeprefix('= '):>18}"
-        for row in joint.head(ROWS).itertuples()
-    ]
-    if d.left is not None:
-        lines.append(
-            f"  {'under the balanced weights':<56}{write_p(d.left.p_value).removeprefix('= '):>18}"
-        )
-    return "\n".join(lines)
+    joint = d.varying.drop_duplicates("hypothesis").head(ROWS)
+    tests = list(zip(joint["hypothesis"], joint["joint_p_value"], strict=True))
+    tests += [] if d.left is None else [("under the balanced weights", d.left.p_value)]
+    return "\n".join(
+        [f"{'Does a link with the label vary?':<58}{'p-value':>18}"]
+        + [f"  {_cut(str(name), 54):<56}{write_p(p).removeprefix('= '):>18}" for name, p in tests]
+    )
 
 
 def _show_situations(situations: pd.DataFrame | None) -> str:
     if situations is None:
         return ""
-    heading = "Accuracy of small classifiers, in %"
-    lines = [f"{heading:<44}{'plain':>14}{'balanced':>18}"]
+    lines = [f"{'Accuracy of small classifiers, in %':<44}{'plain':>14}{'balanced':>18}"]
     lines += [
         f"  {name!s:<42}{row.plain:>8.1f} ± {row.plain_error:<4.1f}"
         f"{row.balanced:>9.1f} ± {row.balanced_error:<4.1f}"
@@ -84,9 +79,8 @@ def _write(nats: float) -> str:
 
 
 def _show_differences(worst: pd.DataFrame) -> str:
-    heading = f"Standardised mean differences (below {THRESHOLD:g} is balanced)"
     lines = [
-        heading,
+        f"Standardised mean differences (below {THRESHOLD:g} is balanced)",
         f"  {'':<18}{'mean before':>12}{'after':>7}   {'worst pair before':<19}{'after':<17}",
     ]
     within = worst[worst["environment"] != POOLED]
@@ -125,11 +119,10 @@ _KINDS = {
 
 
 def _show_use(d: BalanceDiagnostics) -> str:
-    use = d.use
+    use, effective = d.use, effective_sample_size(d.weights)
     if use.empty:
-        size = effective_sample_size(d.weights)
-        return f"Effective sample size: {size:,.0f} ({size / d.n_examples:.1%})"
-    effective, examples = effective_sample_size(d.weights), use["examples"].sum()
+        return f"Effective sample size: {effective:,.0f} ({effective / d.n_examples:.1%})"
+    examples = use["examples"].sum()
     pooled = d.distances[d.distances["environment"] == POOLED].set_index("quantile")
     overlap = d.overlap.loc[d.overlap["overlap_before"].idxmin()]
     lines = [
@@ -149,18 +142,14 @@ def _show_use(d: BalanceDiagnostics) -> str:
 
 def _show_verdict(d: BalanceDiagnostics) -> str:
     verdict = d.verdict
-    lines = ["Verdict", *_wrap(verdict.headline, "  ")]
-    for finding in verdict.findings:
-        lines += _wrap(finding, "  · ")
-    if verdict.advice:
-        lines.append("What to do")
-        for advice in verdict.advice:
-            lines += _wrap(advice, "  · ")
-    return "\n".join(lines)
+    lines = ["Verdict", _fill(verdict.headline, "  ")]
+    lines += [_fill(finding, "  · ") for finding in verdict.findings]
+    lines += ["What to do"] if verdict.advice else []
+    return "\n".join(lines + [_fill(advice, "  · ") for advice in verdict.advice])
 
 
-def _wrap(text: str, lead: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+def _fill(text: str, lead: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
 
 
 def _cut(text: str, width: int = 40) -> str:

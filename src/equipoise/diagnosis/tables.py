@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -21,6 +20,14 @@ MAX_PAIRS = 1000
 KS_POINTS = 1024
 #: Histograms of scores have so many bins.
 BINS = 20
+MIDDLES = (np.arange(BINS) + 0.5) / BINS
+
+WHEN = ("before", "after")
+SIDES = ("first", "second")
+OVERLAP = ["environment", *SIDES, "overlap_before", "overlap_after"]
+OVERLAP += ["first_in_support", "second_in_support"]
+HISTOGRAM = ["propensity", *(f"{side}_{when}" for when in WHEN for side in SIDES)]
+MEASURES = [f"{name}_{when}" for name in ("smd", "variance_ratio", "ks") for when in WHEN]
 
 
 def tabulate_balance(
@@ -46,14 +53,12 @@ def tabulate_balance(
     """
     first, second = groups.pairs() if pairs is None else pairs
     parts = [_compare(covariate, groups, weights, first, second) for covariate in covariates]
-    keys = ["environment", "kind", "covariate", "first", "second"]
-    empty = pd.DataFrame(columns=[*keys, "smd_before", "smd_after", *_SHAPE_COLUMNS])
+    empty = pd.DataFrame(columns=["environment", "kind", "covariate", *SIDES, *MEASURES])
     table = pd.concat(parts, ignore_index=True) if parts else empty
-    names = pd.Index(groups.label_names)
-    places = pd.Index(groups.places)
-    for column, categories in (("environment", places), ("first", names), ("second", names)):
+    for column in ("environment", *SIDES):
+        names = pd.Index(groups.places if column == "environment" else groups.label_names)
         codes = table[column].to_numpy(dtype=np.int64)
-        table[column] = pd.Categorical.from_codes(codes, categories=categories)
+        table[column] = pd.Categorical.from_codes(codes, categories=names)
     for column in ("kind", "covariate"):
         table[column] = pd.Categorical(table[column], categories=table[column].unique())
     return table
@@ -62,39 +67,24 @@ def tabulate_balance(
 def _compare(
     covariate: Covariate, groups: Groups, weights: Floats, first: Ints, second: Ints
 ) -> pd.DataFrame:
-    before = groups.moments(covariate.values, np.ones(len(groups)))
-    after = groups.moments(covariate.values, weights)
-    scale = unmatched_deviation(covariate.values, before[1])  # [E + 1]
-    n_places = len(scale)
-    smd = [np.abs(mean[:, first] - mean[:, second]) / scale[:, None] for mean, _ in (before, after)]
-    columns: dict[str, NDArray] = {
-        "environment": np.repeat(np.arange(n_places), len(first)),
-        "first": np.tile(first, n_places),
-        "second": np.tile(second, n_places),
-        "smd_before": smd[0].ravel(),
-        "smd_after": smd[1].ravel(),
-    }
-    if covariate.kind in ("square", "product"):
-        nothing = np.full(smd[0].size, np.nan)
-        rest = dict.fromkeys(_SHAPE_COLUMNS, nothing)
-    else:
-        ratios = [
-            _ratio(variance[:, first], variance[:, second]) for _, variance in (before, after)
-        ]
-        ks = compare_distributions(covariate.values, groups, weights, first, second)
-        rest = {
-            "variance_ratio_before": ratios[0].ravel(),
-            "variance_ratio_after": ratios[1].ravel(),
-            "ks_before": ks[0].ravel(),
-            "ks_after": ks[1].ravel(),
+    moments = [groups.moments(covariate.values, mass) for mass in (np.ones(len(groups)), weights)]
+    scale = unmatched_deviation(covariate.values, moments[0][1])  # [E + 1]
+    found = [np.abs(mean[:, first] - mean[:, second]) / scale[:, None] for mean, _ in moments]
+    if covariate.kind not in ("square", "product"):
+        found += [_ratio(variance[:, first], variance[:, second]) for _, variance in moments]
+        found += compare_distributions(covariate.values, groups, weights, first, second)
+    table = pd.DataFrame(
+        {
+            "environment": np.repeat(np.arange(len(scale)), len(first)),
+            "kind": covariate.kind,
+            "covariate": covariate.name,
+            "first": np.tile(first, len(scale)),
+            "second": np.tile(second, len(scale)),
+            **dict.fromkeys(MEASURES, np.nan),
+            **{name: values.ravel() for name, values in zip(MEASURES, found, strict=False)},
         }
-    table = pd.DataFrame(columns | rest)
-    table.insert(1, "kind", covariate.kind)
-    table.insert(2, "covariate", covariate.name)
+    )
     return table[table["smd_before"].notna()]
-
-
-_SHAPE_COLUMNS = ("variance_ratio_before", "variance_ratio_after", "ks_before", "ks_after")
 
 
 def unmatched_deviation(values: Floats, variance: Floats) -> Floats:
@@ -120,125 +110,83 @@ def _ratio(first: Floats, second: Floats) -> Floats:
 
 def compare_distributions(
     values: Floats, groups: Groups, weights: Floats, first: Ints, second: Ints
-) -> tuple[Floats, Floats]:
-    """Largest gap between two labels' distribution functions, before and after [E + 1, pairs].
-
-    The functions are compared at up to 1,024 quantiles of the covariate, exactly where it has
-    no more values than that.
-    """
-    n_environments, n_labels = groups.shape
+) -> list[Floats]:
+    """Largest gap between two labels' distribution functions, before and after [E + 1, pairs]."""
     points = np.unique(values)
     if len(points) > KS_POINTS:
         points = np.unique(np.quantile(points, np.linspace(0, 1, KS_POINTS), method="nearest"))
     bins = np.searchsorted(points, values, side="left")  # values ≤ points[bin]
-    cells = groups.codes * len(points) + bins
-    size = n_environments * n_labels * len(points)
+    shape = (*groups.shape, len(points))
     gaps = []
     for mass in (np.ones(len(groups)), weights):
-        counts = np.bincount(cells, weights=mass, minlength=size)
-        counts = counts.reshape(n_environments, n_labels, len(points))
+        cells = groups.codes * len(points) + bins
+        counts = np.bincount(cells, weights=mass, minlength=int(np.prod(shape))).reshape(shape)
         counts = np.concatenate([counts, counts.sum(axis=0, keepdims=True)])
         with np.errstate(invalid="ignore"):
             function = counts.cumsum(axis=2) / counts.sum(axis=2, keepdims=True)
-        gap = np.empty((n_environments + 1, len(first)))
-        for place, of_labels in enumerate(function):
-            gap[place] = np.abs(of_labels[first] - of_labels[second]).max(axis=1)
-        gaps.append(gap)
-    return gaps[0], gaps[1]
+        # A place at a time: all pairs of all places would not fit into memory.
+        gaps.append(np.stack([np.abs(f[first] - f[second]).max(axis=1) for f in function]))
+    return gaps
 
 
 def find_worst_pairs(table: pd.DataFrame) -> pd.DataFrame:
-    """The pair of labels that differs most, for each environment and covariate, before and after.
-
-    One row for each: `smd_before` with the pair it belongs to, `smd_after` with its own, the mean
-    over all pairs, and the largest variance ratio and KS.
-    """
-    keys = ["environment", "kind", "covariate"]
+    """For each environment and covariate the worst pair of labels, and the mean over all pairs."""
+    keys = [table[name] for name in ("environment", "kind", "covariate")]
     grouped = table.groupby(keys, observed=True, sort=False)
-    worst = grouped[["smd_before", "smd_after", *_SHAPE_COLUMNS]].max()
+    worst = grouped[MEASURES].max()
     means = grouped[["smd_before", "smd_after"]].mean().add_prefix("mean_")
-    for when in ("before", "after"):
+    for when in WHEN:
         # Where trimming left nothing, no pair differs; the first then stands for all.
-        sizes = table.assign(_size=table[f"smd_{when}"].fillna(-1.0))
-        rows = table.loc[sizes.groupby(keys, observed=True, sort=False)["_size"].idxmax()]
+        sizes = table[f"smd_{when}"].fillna(-1.0)
+        rows = table.loc[sizes.groupby(keys, observed=True, sort=False).idxmax()]
         names = rows["first"].astype(str) + " – " + rows["second"].astype(str)
         worst[f"pair_{when}"] = names.to_numpy()
     return worst.join(means).reset_index()
 
 
-@dataclass(frozen=True)
-class Overlap:
-    """Overlap of every label pair, and the histograms it was read from.
-
-    table: environment, first, second, overlap_before, overlap_after (shared area of the two
-        histograms, 0 to 1), first_in_support, second_in_support (shares of examples within the
-        other label's range).
-    histograms: environment, first, second, propensity (middle of the bin), and for each of the
-        two labels its share of examples there: first_before, second_before, first_after,
-        second_after.
-    """
-
-    table: pd.DataFrame
-    histograms: pd.DataFrame
-
-
 def measure_overlap(
     log_scores: Floats, groups: Groups, weights: Floats, first: Ints, second: Ints
-) -> Overlap:
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Compare each pair on its propensity p(first | z, one of the two), within environments.
 
     With two labels that is the propensity score itself. Examples of no overlap have no match
     worth the name, however many are drawn.
 
+    Returns
+    -------
+    table : DataFrame
+        environment, first, second, overlap_before, overlap_after (shared area of the two
+        histograms, 0 to 1), first_in_support, second_in_support (shares of examples within the
+        other label's range).
+    histograms : DataFrame
+        environment, first, second, propensity (middle of the bin), and each label's share of
+        examples there: first_before, second_before, first_after, second_after.
+
     >>> scores = np.log([[0.9, 0.1], [0.5, 0.5], [0.5, 0.5], [0.1, 0.9]])
     >>> groups = Groups(np.array([0, 0, 1, 1]), np.zeros(4, dtype=int), ("a", "b"), ("rome",))
-    >>> pair = np.array([0]), np.array([1])
-    >>> measure_overlap(scores, groups, np.ones(4), *pair).table["overlap_before"].tolist()
+    >>> table, _ = measure_overlap(scores, groups, np.ones(4), np.array([0]), np.array([1]))
+    >>> table["overlap_before"].tolist()
     [0.5]
     """
-    rows, histograms = [], []
-    middles = (np.arange(BINS) + 0.5) / BINS
-    for environment, name in enumerate(groups.environment_names):
-        here = np.flatnonzero(groups.environments == environment)
-        members = [here[groups.labels[here] == label] for label in range(groups.shape[1])]
+    rows, shares = [], [np.empty((0, 5))]
+    for environment, place in enumerate(groups.environment_names):
+        here = groups.environments == environment
+        members = [np.flatnonzero(here & (groups.labels == y)) for y in range(groups.shape[1])]
         for i, j in zip(first.tolist(), second.tolist(), strict=True):
             if not (len(members[i]) and len(members[j])):
                 continue
-            propensity = [_propensity(log_scores[members[k]], i, j) for k in (i, j)]
-            shares = [
-                [_histogram(p, w) for p, w in zip(propensity, mass, strict=True)]
-                for mass in ([None, None], [weights[members[i]], weights[members[j]]])
-            ]
-            pair = {"environment": name}
-            pair |= {"first": groups.label_names[i], "second": groups.label_names[j]}
-            (before_i, before_j), (after_i, after_j) = shares
-            rows.append(
-                pair
-                | {
-                    "overlap_before": float(np.minimum(before_i, before_j).sum()),
-                    "overlap_after": float(np.minimum(after_i, after_j).sum()),
-                    "first_in_support": _inside(propensity[0], propensity[1]),
-                    "second_in_support": _inside(propensity[1], propensity[0]),
-                }
+            one, other = (_propensity(log_scores[members[k]], i, j) for k in (i, j))
+            before, after = (
+                [_histogram(one, mass[members[i]]), _histogram(other, mass[members[j]])]
+                for mass in (np.ones(len(groups)), weights)
             )
-            histograms.append(
-                pd.DataFrame(
-                    pair
-                    | {
-                        "propensity": middles,
-                        "first_before": before_i,
-                        "second_before": before_j,
-                        "first_after": after_i,
-                        "second_after": after_j,
-                    }
-                )
-            )
-    if not rows:  # no environment has two labels
-        return Overlap(
-            pd.DataFrame(columns=["environment", "first", "second", "overlap_before"]),
-            pd.DataFrame(columns=["environment", "first", "second", "propensity"]),
-        )
-    return Overlap(pd.DataFrame(rows), pd.concat(histograms, ignore_index=True))
+            shared = np.minimum(*before).sum(), np.minimum(*after).sum()
+            names = groups.label_names[i], groups.label_names[j]
+            rows.append((place, *names, *shared, _inside(one, other), _inside(other, one)))
+            shares.append(np.stack([MIDDLES, *before, *after], axis=1))
+    table = pd.DataFrame(rows, columns=OVERLAP)
+    histograms = table.loc[table.index.repeat(BINS), OVERLAP[:3]].reset_index(drop=True)
+    return table, histograms.join(pd.DataFrame(np.concatenate(shares), columns=HISTOGRAM))
 
 
 def _propensity(log_scores: Floats, first: int, second: int) -> Floats:
@@ -247,7 +195,7 @@ def _propensity(log_scores: Floats, first: int, second: int) -> Floats:
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.nan_to_num(logit), -700, 700))))
 
 
-def _histogram(propensity: Floats, weights: Floats | None) -> Floats:
+def _histogram(propensity: Floats, weights: Floats) -> Floats:
     bins = np.minimum((propensity * BINS).astype(np.int64), BINS - 1)
     counts = np.bincount(bins, weights, minlength=BINS)
     return np.asarray(counts / max(counts.sum(), 1e-300))  # all 0 where nothing is left

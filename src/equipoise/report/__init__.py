@@ -6,13 +6,14 @@ require("matplotlib", extra="report")
 
 from equipoise.report.figures import draw_batches, draw_counterfactuals, draw_tables
 from equipoise.report.page import write_report
-from equipoise.report.paper import check_format, save_figure
-from equipoise.report.results import (
+from equipoise.report.paper import (
     ValidationPoint,
+    check_format,
     draw_bars,
     draw_categories,
     draw_curves,
     draw_validation,
+    save_figure,
 )
 from equipoise.report.study import decode_counterfactuals
 from equipoise.report.targets import PLOTS, Target, draw_plot, open_target

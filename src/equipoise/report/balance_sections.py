@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,63 +11,32 @@ import pandas as pd
 
 from equipoise.balance import POOLED, effective_sample_size
 from equipoise.diagnosis import BalanceDiagnostics
-from equipoise.report.figures import (
-    MOST_PAIRS,
-    plot_cross,
-    plot_love,
-    plot_methods,
-    plot_overlap,
-    plot_reuse,
-    plot_situations,
-    plot_tuning,
-)
-from equipoise.report.html import (
-    Html,
-    Section,
-    element,
-    fold,
-    frame_figure,
-    join,
-    list_numbers,
-    list_sentences,
-    offer_choice,
-    show_facts,
-    write_note,
-)
+from equipoise.report import figures, html
 from equipoise.report.pictures import write_number, write_share
 from equipoise.report.svg import render_heat, render_legend, render_panel
 
 MOST_COVARIATES, MOST_ENVIRONMENTS, MOST_LABELS, MOST_LISTED = 4, 8, 20, 100
 
 # The recommendation -> the colour it is shown in.
-COLORS = {
-    "balance": "good",
-    "trade-off": "fair",
-    "leave as it is": "good",
-    "cannot tell": "fair",
-}
+COLORS = {"balance": "good", "trade-off": "fair", "leave as it is": "good", "cannot tell": "fair"}
 
 
 # --- the verdict -------------------------------------------------------------------------------
 
 
-def draw_verdict(diagnostics: BalanceDiagnostics) -> Html:
+def draw_verdict(diagnostics: BalanceDiagnostics) -> html.Html:
     """The recommendation, a sentence, what it rests on, what to do, and a few figures."""
     verdict = diagnostics.verdict
-    word, situations = verdict.recommendation, diagnostics.situations
-    picture = None
-    if situations is not None and situations[["plain", "balanced"]].notna().any(axis=None):
-        picture = element("div", render_panel(plot_situations(situations)), class_="situations")
-    return element(
+    word, panel = verdict.recommendation, figures.plot_situations(diagnostics.situations)
+    picture = panel and html.element("div", render_panel(panel), class_="situations")
+    return html.element(
         "section",
-        element("p", "Recommendation: ", element("b", word), class_="level"),
-        element("p", verdict.headline, class_="headline"),
-        show_facts(_list_figures(diagnostics)),
+        html.element("p", "Recommendation: ", html.element("b", word), class_="level"),
+        html.element("p", verdict.headline, class_="headline"),
+        html.show_facts(_list_figures(diagnostics)),
         picture,
-        element("h3", "What was found") if verdict.findings else None,
-        list_sentences(verdict.findings),
-        element("h3", "What to do") if verdict.advice else None,
-        list_sentences(verdict.advice),
+        html.list_sentences("What was found", verdict.findings),
+        html.list_sentences("What to do", verdict.advice),
         class_=f"card verdict level-{COLORS.get(word, 'fair')}",
         id="verdict",
     )
@@ -104,61 +74,54 @@ def write_points(value: float, error: float) -> str:
 def _list_moves(diagnostics: BalanceDiagnostics) -> list[tuple[str, Any, str]]:
     """What z differs by and predicts, before and after."""
     facts: list[tuple[str, Any, str]] = []
-    z = diagnostics.worst[diagnostics.worst["kind"] == "z"]
-    z = z[z["environment"] != POOLED]
+    worst, information = diagnostics.worst, diagnostics.information
+    z = worst[(worst["kind"] == "z") & (worst["environment"] != POOLED)]
     if len(z):
-        before, after = float(z["smd_before"].max()), float(z["smd_after"].max())
-        note = "SD; below 0.1 is small"
-        facts.append(("worst difference between labels in z", _move(before, after), note))
-    information = diagnostics.information
+        moved = _move(z["smd_before"].max(), z["smd_after"].max())
+        facts.append(("worst difference between labels in z", moved, "SD; below 0.1 is small"))
     told = information[(information["kind"] == "z") & (information["environment"] == POOLED)]
     if len(told):
         row = told.iloc[0]
-        before, after = (max(float(row[when]), 0.0) for when in ("before", "after"))
         note = f"nats, of a label entropy of {write_number(row['label_entropy'])}"
-        facts.append(("information of z about the label", _move(before, after), note))
+        moved = _move(max(row["before"], 0.0), max(row["after"], 0.0))
+        facts.append(("information of z about the label", moved, note))
     return facts
 
 
-def _move(before: float, after: float) -> Html:
-    return join(
-        [
-            element("span", write_number(round(before, 3)), class_="from"),
-            element("span", "→", class_="arrow"),
-            element("span", write_number(round(after, 3)), class_="to"),
-        ]
-    )
+def _move(before: float, after: float) -> html.Html:
+    first, last = (write_number(round(float(value), 3)) for value in (before, after))
+    parts = (("from", first), ("arrow", "→"), ("to", last))
+    return html.join(html.element("span", text, class_=kind) for kind, text in parts)
 
 
-def make_varying(diagnostics: BalanceDiagnostics) -> Section | None:
+def make_varying(diagnostics: BalanceDiagnostics) -> html.Section | None:
     """The search for links that vary: a row for each step, every test of it below."""
     table = diagnostics.varying
     if not len(table):
         return None
     steps = table.drop_duplicates("hypothesis")[["hypothesis", "joint_p_value"]]
-    return Section(
+    return html.Section(
         "varying",
         "Links that vary",
         "A covariate may be spurious where its link with the label differs between environments. "
         "Each row asks whether anything varies beside what was found before. p is the probability "
         "of a difference this large if the link were the same in all environments.",
-        frame_figure(
+        html.frame_figure(
             _list_tests(steps.rename(columns={"joint_p_value": "p_value"})),
-            fold("Every test", _list_tests(table)),
+            html.fold("Every test", _list_tests(table)),
         ),
     )
 
 
-def _list_tests(table: pd.DataFrame) -> Html:
+def _list_tests(table: pd.DataFrame) -> html.Html:
     """Text first, numbers after it."""
     numbers = [name for name in table if pd.api.types.is_float_dtype(table[name])]
     names = [name for name in table if name not in numbers] + numbers
-    rows = [
-        [_write_cell(str(name), row[name]) for name in names]
-        for _, row in table.head(MOST_LISTED).iterrows()
-    ]
-    heads = [str(name).replace("p_value", "p").replace("_", " ") for name in names]
-    return list_numbers(heads, rows, n_text=len(names) - len(numbers))
+    columns: html.Columns = {
+        name: (name.replace("p_value", "p").replace("_", " "), partial(_write_cell, name))
+        for name in names
+    }
+    return html.list_columns(table.head(MOST_LISTED), columns, n_text=len(names) - len(numbers))
 
 
 def _write_cell(name: str, value: Any) -> str:
@@ -174,7 +137,7 @@ def _write_cell(name: str, value: Any) -> str:
 # --- covariates --------------------------------------------------------------------------------
 
 
-def make_love(diagnostics: BalanceDiagnostics) -> Section | None:
+def make_love(diagnostics: BalanceDiagnostics) -> html.Section | None:
     """All environments together first, then each by itself."""
     worst = diagnostics.worst
     if not len(worst):
@@ -183,8 +146,14 @@ def make_love(diagnostics: BalanceDiagnostics) -> Section | None:
     for place in (POOLED, *diagnostics.environment_names[:MOST_ENVIRONMENTS]):
         table = worst[worst["environment"] == place]
         if len(table):
-            name = "all environments" if place == POOLED else place
-            panels.append((name, _draw_love(table, name)))
+            name = _name_place(place)
+            listed = table.assign(_given=table["kind"] == "given").sort_values(
+                ["_given", "smd_before"], ascending=False, kind="stable"
+            )
+            numbers = _fold_numbers(listed, LOVE, "covariates", "differed most", n_text=3)
+            panels.append(
+                (name, html.join([render_panel(figures.plot_love(table, place=name)), numbers]))
+            )
     if not panels:
         return None
     lead = (
@@ -196,60 +165,59 @@ def make_love(diagnostics: BalanceDiagnostics) -> Section | None:
         lead += " A feature of the table may still differ: the label itself may cause it."
     facts = _list_moves(diagnostics)
     body = [
-        show_facts(facts) if facts else None,
-        frame_figure(offer_choice(panels, prefix="love", what="Environment")),
+        html.show_facts(facts) if facts else None,
+        html.frame_figure(html.offer_environments(panels, prefix="love")),
     ]
-    return Section("balance", "Balance before and after", lead, join(body))
+    return html.Section("balance", "Balance before and after", lead, html.join(body))
 
 
-def _draw_love(table: pd.DataFrame, place: str) -> Html:
-    given = (table["kind"] == "given").astype(int)
-    listed = table.assign(_given=given).sort_values(
-        ["_given", "smd_before"], ascending=False, kind="stable"
-    )
-    shown = listed.head(MOST_LISTED)
-    numbers = [f"{n}_{when}" for n in ("smd", "variance_ratio", "ks") for when in _WHEN]
-    columns = ["covariate", "pair before", "pair after", "SMD before", "after"]
-    columns += ["variance ratio before", "after", "KS before", "after"]
-    lines = [
-        [row["covariate"], row["pair_before"], row["pair_after"]]
-        + [write_number(float(row[name])) for name in numbers]
-        for _, row in shown.iterrows()
-    ]
-    what = f"Numbers of {len(shown)} covariates" + _tell_cut(
-        len(shown), len(table), "differed most"
-    )
-    picture = render_panel(plot_love(table, place=place))
-    return join([picture, fold(what, list_numbers(columns, lines, n_text=3))])
+LOVE: html.Columns = {
+    "covariate": ("covariate", str),
+    "pair_before": ("pair before", str),
+    "pair_after": ("pair after", str),
+    "smd_before": ("SMD before", write_number),
+    "smd_after": ("after", write_number),
+    "variance_ratio_before": ("variance ratio before", write_number),
+    "variance_ratio_after": ("after", write_number),
+    "ks_before": ("KS before", write_number),
+    "ks_after": ("after", write_number),
+}
 
 
-_WHEN = ("before", "after")
+def _name_place(place: str) -> str:
+    return "all environments" if place == POOLED else place
 
 
-def _tell_cut(n_shown: int, n_all: int, why: str) -> str:
-    return f", those of {n_all} that {why}" if n_shown < n_all else ""
+def _fold_numbers(
+    table: pd.DataFrame, columns: html.Columns, what: str, why: str, *, n_text: int
+) -> html.Html:
+    """The first rows of a sorted table behind a line to click, which says why they are first."""
+    shown = table.head(MOST_LISTED)
+    cut = f", those of {len(table)} that {why}" if len(shown) < len(table) else ""
+    rows = html.list_columns(shown, columns, n_text=n_text)
+    return html.fold(f"Numbers of {len(shown)} {what}{cut}", rows)
 
 
-def make_cross(diagnostics: BalanceDiagnostics) -> Section | None:
+def make_cross(diagnostics: BalanceDiagnostics) -> html.Section | None:
     """Two tables side by side for each covariate, and a choice of environment."""
     cross = diagnostics.cross
     if not len(cross):
         return None
-    figures = []
+    shown = []
     for i, covariate in enumerate(list(cross["covariate"].unique())[:MOST_COVARIATES]):
         of_it = cross[cross["covariate"] == covariate]
         # All together first, where the tables have it.
         places = sorted(of_it["environment"].unique(), key=lambda place: place != POOLED)
         panels = []
         for place in places[: MOST_ENVIRONMENTS + 1]:
-            heats = plot_cross(of_it[of_it["environment"] == place], n_labels=MOST_LABELS)
+            heats = figures.plot_cross(of_it[of_it["environment"] == place], n_labels=MOST_LABELS)
             names = heats[0].columns
             wide = len(names) > 5 and max(len(name) for name in names) > 5
-            halves = join(element("div", render_heat(heat)) for heat in heats)
-            pair = element("div", halves, class_="columns stacked" if wide else "columns")
-            panels.append(("all environments" if place == POOLED else str(place), pair))
-        choice = offer_choice(panels, prefix=f"cross-{i}", what="Environment")
-        figures.append(frame_figure(choice, title=f"Label × {covariate}"))
+            halves = html.join(html.element("div", render_heat(heat)) for heat in heats)
+            pair = html.element("div", halves, class_="columns stacked" if wide else "columns")
+            panels.append((_name_place(str(place)), pair))
+        choice = html.offer_environments(panels, prefix=f"cross-{i}")
+        shown.append(html.frame_figure(choice, title=f"Label × {covariate}"))
     lead = (
         "The share of each label's examples, in percent, that has each value of the covariate. "
         "In balanced batches the rows of the table should be alike."
@@ -257,27 +225,27 @@ def make_cross(diagnostics: BalanceDiagnostics) -> Section | None:
     n_labels = len(diagnostics.label_names)
     if n_labels > MOST_LABELS:
         lead += f" The first {MOST_LABELS} of {n_labels} labels."
-    return Section("tables", "Label and covariate", lead, join(figures))
+    return html.Section("tables", "Label and covariate", lead, html.join(shown))
 
 
 # --- matching and weighting --------------------------------------------------------------------
 
 
-def make_overlap(diagnostics: BalanceDiagnostics) -> Section | None:
+def make_overlap(diagnostics: BalanceDiagnostics) -> html.Section | None:
     """Pairs with the least overlap first, a choice of environment, and all numbers."""
     if not len(diagnostics.overlap):
         return None
     panels, legend = [], None
     for environment in diagnostics.environment_names[:MOST_ENVIRONMENTS]:
         drawn = []
-        for panel in plot_overlap(diagnostics, environment):
+        for panel in figures.plot_overlap(diagnostics, environment):
             legend = legend or render_legend(panel.marks)
-            caption = element("figcaption", panel.caption, title=panel.caption)
+            caption = html.element("figcaption", panel.caption, title=panel.caption)
             drawn.append(
-                element("figure", caption, render_panel(panel, legend=False), class_="pair")
+                html.element("figure", caption, render_panel(panel, legend=False), class_="pair")
             )
         if drawn:
-            panels.append((environment, element("div", join(drawn), class_="panels")))
+            panels.append((environment, html.element("div", html.join(drawn), class_="panels")))
     if not panels:
         return None
     lead = (
@@ -286,32 +254,28 @@ def make_overlap(diagnostics: BalanceDiagnostics) -> Section | None:
         "exists. Heights are on a square-root scale."
     )
     n_pairs = len(diagnostics.label_names) * (len(diagnostics.label_names) - 1) // 2
-    if n_pairs > MOST_PAIRS:
-        lead += f" The {MOST_PAIRS} of {n_pairs} pairs that overlapped least are drawn."
-    choice = offer_choice(panels, prefix="overlap", what="Environment")
-    return Section(
-        "overlap",
-        "Overlap of scores",
-        lead,
-        frame_figure(legend, choice, _list_overlap(diagnostics.overlap)),
+    if n_pairs > figures.MOST_PAIRS:
+        lead += f" The {figures.MOST_PAIRS} of {n_pairs} pairs that overlapped least are drawn."
+    choice = html.offer_environments(panels, prefix="overlap")
+    table = diagnostics.overlap.sort_values("overlap_before", kind="stable")
+    table = table.assign(pair=table["first"] + " – " + table["second"])
+    numbers = _fold_numbers(table, OVERLAP, "pairs", "overlapped least", n_text=2)
+    return html.Section(
+        "overlap", "Overlap of scores", lead, html.frame_figure(legend, choice, numbers)
     )
 
 
-def _list_overlap(table: pd.DataFrame) -> Html:
-    shown = table.sort_values("overlap_before", kind="stable").head(MOST_LISTED)
-    shares = ["overlap_before", "overlap_after", "first_in_support", "second_in_support"]
-    rows = [
-        [row["environment"], f"{row['first']} – {row['second']}"]
-        + [write_share(float(row[name])) for name in shares]
-        for _, row in shown.iterrows()
-    ]
-    columns = ["environment", "pair", "overlap before", "after"]
-    columns += ["first within the second's range", "second within the first's"]
-    what = f"Numbers of {len(shown)} pairs" + _tell_cut(len(shown), len(table), "overlapped least")
-    return fold(what, list_numbers(columns, rows, n_text=2))
+OVERLAP: html.Columns = {
+    "environment": ("environment", str),
+    "pair": ("pair", str),
+    "overlap_before": ("overlap before", write_share),
+    "overlap_after": ("after", write_share),
+    "first_in_support": ("first within the second's range", write_share),
+    "second_in_support": ("second within the first's", write_share),
+}
 
 
-def make_use(diagnostics: BalanceDiagnostics) -> Section | None:
+def make_use(diagnostics: BalanceDiagnostics) -> html.Section | None:
     """Reuse as a histogram, effective sizes by label, distances by quantile."""
     use = diagnostics.use
     if not len(use):
@@ -321,115 +285,90 @@ def make_use(diagnostics: BalanceDiagnostics) -> Section | None:
         f"{write_share(share)} of the examples serve as a match; the most used appears "
         f"{write_number(float(use['largest_weight'].max()))} times."
     )
-    left = frame_figure(
-        render_panel(plot_reuse(diagnostics.reuse)), write_note(note), title="Reuse"
-    )
-    title = f"Distances of matches ({diagnostics.metric})"
-    right = None
-    if len(diagnostics.distances):
-        right = frame_figure(_list_distances(diagnostics.distances), title=title)
-    return Section(
+    reuse = render_panel(figures.plot_reuse(diagnostics.reuse))
+    columns = [html.frame_figure(reuse, html.write_note(note), title="Reuse")]
+    distances = diagnostics.distances
+    if len(distances):
+        table = html.list_columns(distances[distances["environment"] == POOLED], DISTANCES)
+        title = f"Distances of matches ({diagnostics.metric})"
+        columns.append(html.frame_figure(table, title=title))
+    shown = use.sort_values("effective_size", kind="stable").head(MOST_LISTED)
+    by_label = html.fold("By environment and label", html.list_columns(shown, USE, n_text=2))
+    return html.Section(
         "use",
         "Reuse and distances",
         "Rare examples are shown more often than common ones: that is how balance is made. A "
         "model may memorise a few examples that carry most of the weight. The effective sample "
         "size is the number of equally weighted examples that carry as much information.",
-        join([element("div", left, right, class_="columns"), _list_use(use)]),
+        html.join([html.element("div", *columns, class_="columns"), by_label]),
     )
 
 
-def _list_distances(distances: pd.DataFrame) -> Html:
-    table = distances[distances["environment"] == POOLED]
-    rows = []
-    for quantile, nearest, kept in zip(
-        table["quantile"], table["nearest"], table["kept"], strict=True
-    ):
-        name = {0.0: "nearest", 1.0: "farthest"}.get(float(quantile), f"{quantile:.0%}")
-        rows.append([name, write_number(float(nearest)), write_number(float(kept))])
-    return list_numbers(["quantile", "nearest match", "all a batch may draw"], rows)
+DISTANCES: html.Columns = {
+    "quantile": ("quantile", lambda q: {0.0: "nearest", 1.0: "farthest"}.get(q, f"{q:.0%}")),
+    "nearest": ("nearest match", write_number),
+    "kept": ("all a batch may draw", write_number),
+}
+USE: html.Columns = {
+    "environment": ("environment", str),
+    "label": ("label", str),
+    "examples": ("examples", "{:,}".format),
+    "ever_matched": ("ever a match", "{:,}".format),
+    "effective_size": ("effective size", "{:,.0f}".format),
+    "largest_weight": ("most appearances", write_number),
+    "anchors_without": ("anchors without such a match", "{:,}".format),
+}
 
 
-def _list_use(use: pd.DataFrame) -> Html:
-    shown = use.sort_values("effective_size", kind="stable").head(MOST_LISTED)
-    rows = [
-        [
-            row["environment"],
-            row["label"],
-            f"{row['examples']:,}",
-            f"{row['ever_matched']:,}",
-            f"{row['effective_size']:,.0f}",
-            write_number(float(row["largest_weight"])),
-            f"{row['anchors_without']:,}",
-        ]
-        for _, row in shown.iterrows()
-    ]
-    columns = ["environment", "label", "examples", "ever a match", "effective size"]
-    columns += ["most appearances", "anchors without such a match"]
-    return fold("By environment and label", list_numbers(columns, rows, n_text=2))
-
-
-def make_tuning(diagnostics: BalanceDiagnostics) -> Section | None:
+def make_tuning(diagnostics: BalanceDiagnostics) -> html.Section | None:
     """Balance against the number of matches and against the caliper."""
-    figures = []
-    for panel in plot_tuning(diagnostics):
-        by_caliper = "caliper" in panel.title
-        calipers = diagnostics.by_caliper["caliper"]
-        note = (
-            f"From a caliper of {write_number(float(calipers.min()))} on the left to "
-            f"{write_number(float(calipers.max()))} on the right."
-        )
-        title = "Caliper" if by_caliper else "Number of matches"
-        figures.append(
-            frame_figure(render_panel(panel), write_note(note if by_caliper else None), title=title)
-        )
-    if not figures:
+    shown = []
+    for panel in figures.plot_tuning(diagnostics):
+        title, note = "Number of matches", None
+        if "caliper" in panel.title:
+            calipers = diagnostics.by_caliper["caliper"]
+            ends = (write_number(float(end)) for end in (calipers.min(), calipers.max()))
+            note = "From a caliper of {} on the left to {} on the right.".format(*ends)
+            title = "Caliper"
+        shown.append(html.frame_figure(render_panel(panel), html.write_note(note), title=title))
+    if not shown:
         return None
-    return Section(
+    return html.Section(
         "tuning",
         "Other settings",
         "Balance with fewer matches for each anchor, or with a caliper that drops distant ones. "
         "Differences are between labels in z within environments, in standard deviations. A "
         "caliper that costs many matches and gains no balance is not worth it.",
-        element("div", *figures, class_="columns"),
+        html.element("div", *shown, class_="columns"),
     )
 
 
-def make_methods(methods: pd.DataFrame) -> Section:
-    """Matching, overlap weights and entropy balancing beside each other.
+METHODS: html.Columns = {
+    "method": ("method", str),
+    "effective_sample_size": (
+        "effective sample size",
+        lambda size: f"{size:,.0f}" if size >= 0 else "–",
+    ),
+    "effective_share": ("share of examples", write_share),
+    "largest_weight": ("largest weight", write_number),
+    "worst_smd_before": ("worst SMD before", write_number),
+    "worst_smd_after": ("after", write_number),
+    "mean_smd_after": ("mean SMD after", write_number),
+    "information_before": ("information before, nats", write_number),
+    "information_after": ("after", write_number),
+}
 
-    Parameters
-    ----------
-    methods : DataFrame
-        A row for each method; columns method, effective_sample_size, effective_share,
-        largest_weight, worst_smd_before, worst_smd_after, mean_smd_after, information_before,
-        information_after.
-    """
-    rows = [
-        [
-            row["method"],
-            f"{row['effective_sample_size']:,.0f}" if row["effective_sample_size"] >= 0 else "–",
-            write_share(float(row["effective_share"])),
-            *(write_number(float(row[name])) for name in _METHOD_NUMBERS),
-        ]
-        for _, row in methods.iterrows()
-    ]
-    columns = ["method", "effective sample size", "share of examples"]
-    table = list_numbers(columns + list(_METHOD_NUMBERS.values()), rows)
-    pictures = join(frame_figure(render_panel(panel)) for panel in plot_methods(methods))
-    return Section(
+
+def make_methods(methods: pd.DataFrame) -> html.Section:
+    """Matching, overlap weights and entropy balancing, a row each with the columns of `METHODS`."""
+    pictures = html.join(
+        html.frame_figure(render_panel(panel)) for panel in figures.plot_methods(methods)
+    )
+    table = html.frame_figure(html.list_columns(methods, METHODS))
+    return html.Section(
         "methods",
         "Methods compared",
         "Each method weights the same examples so that the labels agree in the covariates. A good "
         "one leaves small differences and keeps a large effective sample size.",
-        join([element("div", pictures, class_="columns"), frame_figure(table)]),
+        html.join([html.element("div", pictures, class_="columns"), table]),
     )
-
-
-_METHOD_NUMBERS = {
-    "largest_weight": "largest weight",
-    "worst_smd_before": "worst SMD before",
-    "worst_smd_after": "after",
-    "mean_smd_after": "mean SMD after",
-    "information_before": "information before, nats",
-    "information_after": "after",
-}

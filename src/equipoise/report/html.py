@@ -5,9 +5,11 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import pandas as pd
 
 _VOID = frozenset({"br", "img", "meta"})
 
@@ -142,10 +144,10 @@ def write_note(text: str | None) -> Html | None:
     return element("p", text, class_="note") if text else None
 
 
-def list_sentences(sentences: Iterable[str]) -> Html | None:
-    """Sentences with a bullet each; None where there are none."""
-    items = [element("li", sentence) for sentence in sentences]
-    return element("ul", join(items)) if items else None
+def list_sentences(title: str, sentences: Sequence[str]) -> Html | None:
+    """Sentences with a bullet each below a title; None where there are none."""
+    items = (element("li", sentence) for sentence in sentences)
+    return join([element("h3", title), element("ul", *items)]) if sentences else None
 
 
 def show_facts(facts: Iterable[tuple[str, Any, str]]) -> Html:
@@ -157,7 +159,7 @@ def show_facts(facts: Iterable[tuple[str, Any, str]]) -> Html:
     return element("dl", join(cards), class_="figures")
 
 
-def offer_choice(panels: Sequence[tuple[str, Html]], *, prefix: str, what: str) -> Html:
+def offer_environments(panels: Sequence[tuple[str, Html]], *, prefix: str) -> Html:
     """Panels of which one is shown, and buttons to choose it; on paper that one is printed."""
     if len(panels) == 1:
         return panels[0][1]
@@ -171,7 +173,7 @@ def offer_choice(panels: Sequence[tuple[str, Html]], *, prefix: str, what: str) 
         }
         buttons.append(element("button", name, **settings))
         shown.append(element("div", content, id=f"{prefix}-{i}", hidden=i > 0))
-    choice = element("div", join(buttons), class_="choice", role="group", aria_label=what)
+    choice = element("div", join(buttons), class_="choice", role="group", aria_label="Environment")
     return join([choice, *shown])
 
 
@@ -189,6 +191,17 @@ def list_numbers(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, n_tex
     top = element("thead", element("tr", join(head)))
     table = element("table", top, element("tbody", join(body)), class_="plain")
     return element("div", table, class_="scroll")
+
+
+# Column of a DataFrame -> its heading on the page and how its values are written.
+Columns = Mapping[str, tuple[str, Callable[[Any], str]]]
+
+
+def list_columns(table: pd.DataFrame, columns: Columns, *, n_text: int = 1) -> Html:
+    """Some columns of a DataFrame as a plain table."""
+    cells = [[write(value) for value in table[name]] for name, (_, write) in columns.items()]
+    heads = [heading for heading, _ in columns.values()]
+    return list_numbers(heads, zip(*cells, strict=True), n_text=n_text)
 
 
 def fold(summary: str, *content: Any) -> Html:

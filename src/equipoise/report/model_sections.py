@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from equipoise import __version__
 from equipoise.balance import POOLED
-from equipoise.latent import LatentChoice
+from equipoise.latent import LatentChoice, LatentCovariateModel
+from equipoise.report import pictures as pic
 from equipoise.report.figures import (
     MOST_FEATURES,
     MOST_LABELS,
@@ -29,15 +30,6 @@ from equipoise.report.html import (
     show_facts,
     write_note,
 )
-from equipoise.report.pictures import (
-    Brightness,
-    encode_image,
-    is_image,
-    is_small,
-    to_rgb,
-    write_number,
-    write_share,
-)
 from equipoise.report.run import RunStory
 from equipoise.report.study import (
     ShownAnchor,
@@ -49,12 +41,13 @@ from equipoise.report.study import (
     show_anchors,
     traverse_latent,
 )
-from equipoise.report.svg import name_cell, render_heat, render_images, render_table, scroll
+from equipoise.report.svg import render_heat, render_images, render_table, scroll
 
 Ints = NDArray[np.int64]
 
-N_ANCHORS, N_FARTHEST = 32, 8
-N_ROWS, N_FARTHEST_ROWS = 18, 6  # of a table or of texts, which say less at a glance
+# Anchors drawn at random, those matched worst, and labels beside each; of images there are more
+# than of rows and texts, which say less at a glance.
+SIZES = {True: (32, 8, 12), False: (18, 6, 6)}
 MOST_SMALL, MOST_LARGE = 1800, 800  # images; keeps a page within a few megabytes
 N_FEATURES, N_EXAMPLES, N_SAMPLED = 8, 8, 1000
 LONGEST_TEXT = 400
@@ -73,79 +66,79 @@ def make_gallery(study: Study, seed: int) -> Section | None:
     """Anchors drawn at random from all labels and environments, and those matched worst."""
     if study.matches is None or (study.source is None and study.texts is None):
         return None
-    matches, pictured = study.matches, _shows_images(study)
+    matches, pictured = study.matches, study.texts is None and pic.is_image(study.input_shape)
     generator = np.random.default_rng([seed, 0x6A11])
-    n_drawn, n_farthest = (N_ANCHORS, N_FARTHEST) if pictured else (N_ROWS, N_FARTHEST_ROWS)
-    n_labels = 12 if pictured else 6
-    shown = min(n_labels, len(study.label_names) - 1) * (n_drawn + n_farthest)
-    most = MOST_SMALL if is_small(study.input_shape) else MOST_LARGE
+    n_drawn, n_farthest, n_labels = SIZES[pictured]
+    n_others = len(study.label_names) - 1
+    shown = min(n_labels, n_others) * (n_drawn + n_farthest)
+    most = MOST_SMALL if pic.is_small(study.input_shape) else MOST_LARGE
     per_label = 3 if 3 * shown <= most else 1
     drawn = choose_anchors(study.labels, study.environments, n_drawn, generator)
-    groups = [
-        (title, show_anchors(matches, rows, n_labels=n_labels, per_label=per_label))
-        for title, rows in (
-            ("Drawn at random", drawn),
-            ("Matched worst", find_farthest(matches, n_farthest)),
-        )
-    ]
-    anchors = [anchor for _, group in groups for anchor in group]
-    content = _describe_examples(study, anchors, generator)
-    buttons, place = [], 0
-    layout = "" if pictured else " rows"
-    for title, group in groups:
-        if not group:
-            continue
-        row = [_draw_button(study, content, anchor, place + i) for i, anchor in enumerate(group)]
-        place += len(group)
-        settings = {"class_": f"anchors{layout}", "role": "group", "aria_label": title}
-        buttons += [element("h3", title), element("div", join(row), **settings)]
-    live = {"id": "gallery-detail", "aria_live": "polite", "aria_label": "Matches"}
-    detail = element("div", class_="detail", **live)
-    gallery = element("div", element("div", join(buttons)), detail, class_=f"gallery{layout}")
-    data = embed_json("gallery-data", content)
-    lead = _introduce_gallery(study, n_labels, pictured)
-    return Section("gallery", "Anchors and their matches", lead, join([gallery, data]))
-
-
-def _shows_images(study: Study) -> bool:
-    return study.texts is None and is_image(study.input_shape)
-
-
-def _introduce_gallery(study: Study, n_labels: int, pictured: bool) -> str:
-    text = (
+    farthest = find_farthest(matches, n_farthest)
+    anchors = show_anchors(
+        matches, np.append(drawn, farthest), n_labels=n_labels, per_label=per_label
+    )
+    content = _describe_examples(study, anchors, pictured, generator)
+    lead = (
         "Choose an anchor, by mouse or arrow keys, to see which examples of other labels a "
         "balanced batch may put beside it. A good match has another label but the same spurious "
         f"covariate. Numbers are distances between scores ({study.diagnostics.metric})."
     )
-    if len(study.label_names) - 1 > n_labels:
-        text += f" The {n_labels} nearest of the {len(study.label_names) - 1} labels are shown."
-    if not pictured and study.texts is None and len(study.feature_names) > N_FEATURES:
-        text += f" Of {len(study.feature_names)} features, the {N_FEATURES} that differ most "
-        text += "between labels are shown."
-    return text
+    if n_others > n_labels:
+        lead += f" The {n_labels} nearest of the {n_others} labels are shown."
+    if content["features"] and len(study.feature_names) > N_FEATURES:
+        lead += f" Of {len(study.feature_names)} features, the {N_FEATURES} that differ most "
+        lead += "between labels are shown."
+    buttons = [_draw_button(study, content, anchor, i) for i, anchor in enumerate(anchors)]
+    layout, parts = "" if pictured else " rows", []
+    for title, row in (
+        ("Drawn at random", buttons[: len(drawn)]),
+        ("Matched worst", buttons[len(drawn) :]),
+    ):
+        if row:
+            settings = {"class_": f"anchors{layout}", "role": "group", "aria_label": title}
+            parts += [element("h3", title), element("div", *row, **settings)]
+    live = {"id": "gallery-detail", "aria_live": "polite", "aria_label": "Matches"}
+    detail = element("div", class_="detail", **live)
+    gallery = element("div", element("div", *parts), detail, class_=f"gallery{layout}")
+    body = join([gallery, embed_json("gallery-data", content)])
+    return Section("gallery", "Anchors and their matches", lead, body)
 
 
 def _describe_examples(
-    study: Study, anchors: list[ShownAnchor], generator: np.random.Generator
+    study: Study, anchors: Sequence[ShownAnchor], pictured: bool, generator: np.random.Generator
 ) -> dict[str, Any]:
     """All that the page's script needs, each example once."""
     members = {anchor.example for anchor in anchors}
     members |= {match.example for anchor in anchors for match in anchor.matches}
     rows = np.array(sorted(members), dtype=np.int64)
+    features = None
+    shown: Iterable[Any]
+    if study.texts is not None:
+        kind, shown = "t", (_cut(str(study.texts[row]), LONGEST_TEXT) for row in rows)
+    elif pictured:
+        x = study.examples.fetch(rows)
+        kind, shown = "p", map(pic.encode_image, pic.to_rgb(x, pic.find_brightness(x)))
+    else:
+        places = _choose_features(study, generator)
+        features = [study.feature_names[i] for i in places]
+        values = study.examples.fetch(rows).flatten(1).double().numpy()[:, places]
+        kind, shown = "v", ([float(f"{value:.4g}") for value in line] for line in values)
     scores = np.exp(study.log_scores[rows])
-    examples: dict[str, Any] = {}
-    for i, row in enumerate(rows.tolist()):
-        examples[str(row)] = {
-            "y": int(study.labels[row]),
-            "e": int(study.environments[row]),
-            "s": [float(f"{p:.3g}") for p in scores[i]],
-        }
-    content: dict[str, Any] = {
+    return {
         "labels": list(study.label_names),
         "environments": list(study.environment_names),
-        "examples": examples,
-        "features": None,
-        "pixel": is_small(study.input_shape),
+        "examples": {
+            str(row): {
+                "y": int(study.labels[row]),
+                "e": int(study.environments[row]),
+                "s": [float(f"{p:.3g}") for p in score],
+                kind: what,
+            }
+            for row, score, what in zip(rows.tolist(), scores, shown, strict=True)
+        },
+        "features": features,
+        "pixel": pic.is_small(study.input_shape),
         "anchors": [
             {
                 "i": anchor.example,
@@ -155,20 +148,6 @@ def _describe_examples(
             for anchor in anchors
         ],
     }
-    if study.texts is not None:
-        for row in rows.tolist():
-            examples[str(row)]["t"] = _cut(str(study.texts[row]), LONGEST_TEXT)
-    elif _shows_images(study):
-        x = study.examples.fetch(rows)
-        for row, image in zip(rows.tolist(), to_rgb(x, Brightness.of(x)), strict=True):
-            examples[str(row)]["p"] = encode_image(image)
-    else:
-        shown = _choose_features(study, generator)
-        content["features"] = [study.feature_names[i] for i in shown]
-        values = study.examples.fetch(rows).flatten(1).double().numpy()[:, shown]
-        for row, line in zip(rows.tolist(), values, strict=True):
-            examples[str(row)]["v"] = [float(f"{value:.4g}") for value in line]
-    return content
 
 
 def _cut(text: str, n_at_most: int) -> str:
@@ -181,9 +160,8 @@ def _choose_features(study: Study, generator: np.random.Generator) -> list[int]:
     if n_features <= N_FEATURES:
         return list(range(n_features))
     rows = study.draw_rows(2000, generator)
-    x = study.examples.fetch(rows).flatten(1).double().numpy()
-    present = np.unique(study.labels[rows])
-    means = np.stack([x[study.labels[rows] == label].mean(axis=0) for label in present])
+    x, labels = study.examples.fetch(rows).flatten(1).double().numpy(), study.labels[rows]
+    means = np.stack([x[labels == label].mean(axis=0) for label in np.unique(labels)])
     spread = means.std(axis=0) / np.maximum(x.std(axis=0), 1e-12)
     return sorted(np.argsort(-spread, kind="stable")[:N_FEATURES].tolist())
 
@@ -198,15 +176,9 @@ def _draw_button(study: Study, content: dict[str, Any], anchor: ShownAnchor, pla
     else:
         below = _cut(example["t"], 60) if "t" in example else f"row {anchor.example}, {environment}"
         inside = [element("b", label), element("span", below)]
-    return element(
-        "button",
-        *inside,
-        type="button",
-        class_="anchor",
-        data_anchor=place,
-        aria_pressed="false",
-        aria_label=f"Anchor {anchor.example}: {label}, environment {environment}",
-    )
+    told = f"Anchor {anchor.example}: {label}, environment {environment}"
+    settings = {"data_anchor": place, "aria_pressed": "false", "aria_label": told}
+    return element("button", *inside, type="button", class_="anchor", **settings)
 
 
 # --- what z carries ----------------------------------------------------------------------------
@@ -218,49 +190,45 @@ def make_latent(study: Study, seed: int) -> Section | None:
         return None
     generator = np.random.default_rng([seed, 0x1A7E])
     sampled = study.draw_rows(N_SAMPLED, generator)
-    if is_image(study.input_shape):
+    if pic.is_image(study.input_shape):
         lead = (
             "Each example is encoded, then decoded with its z kept and its label changed. What "
             "stays the same along a row is carried by z; what changes is carried by the label."
         )
-        return Section("latent", "What z carries", lead, _draw_images(study, sampled, generator))
-    effects = measure_effects(study.model, *study.take(sampled))
+        rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
+        body = join(_draw_images(study, study.model, rows, sampled))
+        return Section("latent", "What z carries", lead, body)
     lead = (
         "In the model, label and z decide every feature. With z kept, the label moves the "
         "features on the left; with the label kept, each z moves those on the right. Numbers are "
         "standard deviations of the feature, at the mean z."
     )
-    n_features = len(study.feature_names)
-    if n_features > MOST_FEATURES:
-        lead += f" The {MOST_FEATURES} of {n_features} features that move most are shown."
+    if len(study.feature_names) > MOST_FEATURES:
+        lead += f" The {MOST_FEATURES} of {len(study.feature_names)} features that move most are "
+        lead += "shown."
+    effects = measure_effects(study.model, *study.take(sampled))
     heats = [frame_figure(render_heat(heat)) for heat in plot_effects(effects, study)]
-    body = element("div", *heats, class_="columns")
-    return Section("latent", "What z carries", lead, body)
+    return Section("latent", "What z carries", lead, element("div", *heats, class_="columns"))
 
 
-def _draw_images(study: Study, sampled: Ints, generator: np.random.Generator) -> Html:
-    assert study.model is not None
-    rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
-    counterfactuals = decode_counterfactuals(study.model, *study.take(rows))
-    traversals = traverse_latent(study.model, *study.take(sampled))
+def _draw_images(
+    study: Study, model: LatentCovariateModel, rows: Ints, sampled: Ints
+) -> Iterator[Html]:
+    counterfactuals = decode_counterfactuals(model, *study.take(rows))
     kept = plot_counterfactuals(counterfactuals, study.labels[rows], study.label_names)
-    moved = plot_traversals(traversals, counterfactuals.originals)
     note = "The framed image is the plain reconstruction, under the example's own label."
     if len(study.label_names) > MOST_LABELS:
         note += f" The first {MOST_LABELS} of {len(study.label_names)} labels are shown."
-    below = (
+    yield frame_figure(render_images(kept), write_note(note), title="z kept, y changed")
+    traversals = traverse_latent(model, *study.take(sampled))
+    moved = plot_traversals(traversals, counterfactuals.originals)
+    note = (
         "From the mean z, in standard deviations, decoded as "
         f"{study.label_names[traversals.label]}; the z that change most come first."
     )
-    n_all = study.model.settings.latent_dim
-    if len(traversals.dimensions) < n_all:
-        below += f" {len(traversals.dimensions)} of {n_all} are shown."
-    return join(
-        [
-            frame_figure(render_images(kept), write_note(note), title="z kept, y changed"),
-            frame_figure(render_images(moved), write_note(below), title="One z moved at a time"),
-        ]
-    )
+    n_shown, n_all = len(traversals.dimensions), model.settings.latent_dim
+    note += f" {n_shown} of {n_all} are shown." if n_shown < n_all else ""
+    yield frame_figure(render_images(moved), write_note(note), title="One z moved at a time")
 
 
 # --- identifiability ---------------------------------------------------------------------------
@@ -273,7 +241,8 @@ def make_identifiability(study: Study) -> Section | None:
     found = study.model.identifiability()
     within = study.model.identifiability_within_labels()
     needed = found.pairs_needed - 1
-    best = max(each.pairs_available for each in within)
+    own = f"{within[0].pairs_needed} environments needed, "
+    own += f"at most {max(each.pairs_available for each in within)} seen"
     facts = [
         (
             "(label, environment) pairs",
@@ -281,7 +250,7 @@ def make_identifiability(study: Study) -> Section | None:
             f"{found.pairs_needed} needed for n·k = {needed}",
         ),
         ("rank of L", f"{found.rank}", f"of {needed}"),
-        ("condition of L", write_number(found.condition), "1 is best; above 1,000 is fragile"),
+        ("condition of L", pic.write_number(found.condition), "1 is best; above 1,000 is fragile"),
         (
             "condition (3) of Theorem 3.3",
             "holds" if found.holds else "does not hold",
@@ -290,10 +259,11 @@ def make_identifiability(study: Study) -> Section | None:
         (
             "labels identified by their own environments",
             f"{sum(each.holds for each in within)}",
-            f"of {len(within)}; {within[0].pairs_needed} environments needed, at most {best} seen",
+            f"of {len(within)}; {own}",
         ),
     ]
-    columns = element("div", _list_strengths(study), _draw_pairs(study), class_="columns spaced")
+    pairs = _draw_pairs(study, found.pairs, study.model.label_counts.T.long().cpu().numpy())
+    columns = element("div", _list_strengths(study), pairs, class_="columns spaced")
     return Section(
         "identifiability",
         "Is Z identified?",
@@ -306,44 +276,37 @@ def make_identifiability(study: Study) -> Section | None:
 
 def _list_strengths(study: Study) -> Html | None:
     """How far z predicts the label in each environment."""
-    information = study.diagnostics.information
-    strength = information[(information["kind"] == "z") & (information["environment"] != POOLED)]
-    strength = strength[strength["before"].notna()]
-    if strength.empty:
+    table = study.diagnostics.information
+    table = table[(table["kind"] == "z") & (table["environment"] != POOLED)]
+    table = table[table["before"].notna()]
+    if table.empty:
         return None
-    rows = [
-        (row.environment, write_share(row.before / max(row.label_entropy, 1e-12)))
-        for row in strength.itertuples()
-    ]
+    shares = table["before"] / table["label_entropy"].clip(lower=1e-12)
+    rows = zip(table["environment"], map(pic.write_share, shares), strict=True)
+    listed = list_numbers(["environment", "label entropy predicted"], rows)
     note = "A spurious link changes between environments; the label's own content does not."
-    table = list_numbers(["environment", "label entropy predicted"], rows)
-    return frame_figure(table, write_note(note), title="How well Z predicts the label")
+    return frame_figure(listed, write_note(note), title="How well Z predicts the label")
 
 
-def _draw_pairs(study: Study) -> Html:
-    assert study.model is not None
-    reference, *spanning = study.model.identifiability().pairs
-    counts = study.model.label_counts.T.cpu().numpy()  # [m, E]
-    head = [element("th", "", scope="col")]
-    head += [name_cell(name, "col") for name in study.environment_names]
+def _draw_pairs(study: Study, pairs: Sequence[tuple[int, int]], counts: Ints) -> Html:
+    """Which pairs L is made of; counts are of examples [m, E]."""
+    marks = dict.fromkeys(pairs, ("●", "span", ", spans L"))
+    marks[pairs[0]] = "◆", "base", ", the reference"
     body = []
-    for label, name in list(enumerate(study.label_names))[:MOST_PAIRS]:
-        row = [name_cell(name, "row")]
-        for environment in range(len(study.environment_names)):
-            seen = int(counts[label, environment])
-            told = f"{seen:,} examples"
-            if (label, environment) == reference:
-                row.append(element("td", "◆", class_="base", title=told + ", the reference"))
-            elif (label, environment) in spanning:
-                row.append(element("td", "●", class_="span", title=told + ", spans L"))
-            else:
-                row.append(element("td", "○" if seen else "", class_="seen", title=told))
+    for label, own in enumerate(counts[:MOST_PAIRS].tolist()):
+        row = []
+        for environment, seen in enumerate(own):
+            plain = "○" if seen else "", "seen", ""
+            sign, kind, role = marks.get((label, environment), plain)
+            row.append(element("td", sign, class_=kind, title=f"{seen:,} examples{role}"))
         body.append(row)
     note = "◆ the reference pair · ● pairs whose differences from it span L · ○ further pairs"
     if len(study.label_names) > MOST_PAIRS:
         note += f" · the first {MOST_PAIRS} of {len(study.label_names)} labels"
-    table = scroll(render_table(head, body, class_="pairs"), label="Pairs behind L")
-    return frame_figure(table, write_note(note), title="The pairs behind L")
+    names = study.environment_names, study.label_names[:MOST_PAIRS]
+    table = render_table(element("th", "", scope="col"), *names, body, class_="pairs")
+    shown = scroll(table, label="Pairs behind L")
+    return frame_figure(shown, write_note(note), title="The pairs behind L")
 
 
 def _list_candidates(choice: LatentChoice | None) -> Html | None:
@@ -352,18 +315,16 @@ def _list_candidates(choice: LatentChoice | None) -> Html | None:
         return None
     rows = [
         [
-            candidate.prior,
-            "chosen"
-            if (candidate.prior, candidate.latent_dim) == (choice.prior, choice.latent_dim)
-            else "",
-            str(candidate.latent_dim),
-            str(candidate.statistics),
-            f"{candidate.negative_elbo:.2f}",
-            "yes" if candidate.pairs_hold else "no",
-            "yes" if candidate.labels_hold else "no",
-            write_number(candidate.condition),
+            each.prior,
+            "chosen" if (each.prior, each.latent_dim) == (choice.prior, choice.latent_dim) else "",
+            str(each.latent_dim),
+            str(each.statistics),
+            f"{each.negative_elbo:.2f}",
+            "yes" if each.pairs_hold else "no",
+            "yes" if each.labels_hold else "no",
+            pic.write_number(each.condition),
         ]
-        for candidate in sorted(choice.candidates, key=lambda each: each.negative_elbo)
+        for each in sorted(choice.candidates, key=lambda each: each.negative_elbo)
     ]
     columns = ["prior", "", "n", "k", "held-out −ELBO", "pairs identify it", "every label does"]
     note = (
@@ -410,15 +371,12 @@ def _list_parameters(study: Study) -> list[list[str]]:
     if study.model is None:
         given = {name: value for name, value in given.items() if name not in OF_VAE}
     else:
-        used = study.model.settings
-        chosen |= {"latent_dim": used.latent_dim, "hidden": used.hidden, "prior": used.prior}
+        chosen |= {n: getattr(study.model.settings, n) for n in ("latent_dim", "hidden", "prior")}
     rows = []
     for name, value in given.items():
+        told = " (chosen, as none was given)" if value is None else f" (chosen by {value!r})"
         used = chosen.get(name, value)
-        told = ""
-        if used != value:
-            told = " (chosen, as none was given)" if value is None else f" (chosen by {value!r})"
-        rows.append([name, _write(used) + told])
+        rows.append([name, _write(used) + (told if used != value else "")])
     return rows
 
 

@@ -15,17 +15,8 @@ from equipoise.balancer import CausalBalancer
 from equipoise.diagnosis import BalanceDiagnostics
 from equipoise.files import write_whole
 from equipoise.progress import track
-from equipoise.report.balance_sections import (
-    draw_verdict,
-    make_cross,
-    make_love,
-    make_methods,
-    make_overlap,
-    make_tuning,
-    make_use,
-    make_varying,
-)
-from equipoise.report.html import Html, Section, element, join, write_theme
+from equipoise.report import balance_sections
+from equipoise.report.html import Html, Section, element, write_theme
 from equipoise.report.model_sections import (
     make_gallery,
     make_identifiability,
@@ -67,8 +58,7 @@ def write_report(
         The file, by custom ending in .html; it needs no other file and no network.
     balancer : CausalBalancer, optional
     X, y, environments : array-like, optional
-        The examples it was fitted on, in that order, or further ones; in place of X also what
-        `balancer.examine` gave.
+        The examples fitted, in that order, or further ones; X may be what `examine` gave.
     known : mapping or DataFrame, optional
         Covariates you know of the examples, by name, one value each; for display only.
     feature_names : sequence of str, optional
@@ -104,6 +94,7 @@ def write_report(
     verdicts: list[Html] = []
     sections: list[Section | None] = []
     study: Study | None = None
+    name, size = "What balancing does to these data", ""
     with track(3, "report", enabled=verbose) as tracker:
         if balancer is not None:
             tracker.reach(0, "diagnosing")
@@ -113,19 +104,22 @@ def write_report(
             study = make_study(
                 balancer, found, diagnostics, feature_names=feature_names, texts=texts
             )
-            verdicts.append(draw_verdict(diagnostics))
+            verdicts.append(balance_sections.draw_verdict(diagnostics))
         tracker.reach(1, "drawing")
         if run is not None:
             verdicts.append(draw_outcome(run))
             sections += [make_curves(run), make_confusions(run)]
+            settings = run.settings
+            name = f"{settings.algorithm} on {settings.dataset}, {settings.sampling} batches"
         if study is not None:
+            size = f"{len(study.labels):,} examples · "
             sections += _make_balance(study, methods, seed)
         sections.append(make_settings_section(study, run))
         tracker.reach(2, "writing")
+        names: Any = study or (run and run.description)
+        size += f"{len(names.label_names)} labels · {len(names.environment_names)} environments"
         shown = [section for section in sections if section is not None]
-        page = render_page(
-            title or _choose_title(study, run), _tell_size(study, run), verdicts, shown
-        )
+        page = render_page(title or name, size, verdicts, shown)
         with write_whole(path) as temporary:
             # A name may hold half a character, as broken file names do: it becomes a number.
             temporary.write_bytes(page.encode("utf-8", errors="xmlcharrefreplace"))
@@ -136,35 +130,17 @@ def write_report(
 def _make_balance(study: Study, methods: pd.DataFrame | None, seed: int) -> list[Section | None]:
     diagnostics = study.diagnostics
     return [
-        make_varying(diagnostics),
-        make_love(diagnostics),
-        make_cross(diagnostics),
-        None if methods is None else make_methods(methods),
-        make_overlap(diagnostics),
+        balance_sections.make_varying(diagnostics),
+        balance_sections.make_love(diagnostics),
+        balance_sections.make_cross(diagnostics),
+        None if methods is None else balance_sections.make_methods(methods),
+        balance_sections.make_overlap(diagnostics),
         make_gallery(study, seed),
         make_latent(study, seed),
         make_identifiability(study),
-        make_use(diagnostics),
-        make_tuning(diagnostics),
+        balance_sections.make_use(diagnostics),
+        balance_sections.make_tuning(diagnostics),
     ]
-
-
-def _choose_title(study: Study | None, run: RunStory | None) -> str:
-    if run is not None:
-        return (
-            f"{run.settings.algorithm} on {run.settings.dataset}, {run.settings.sampling} batches"
-        )
-    return "What balancing does to these data"
-
-
-def _tell_size(study: Study | None, run: RunStory | None) -> str:
-    if study is not None:
-        m, n = len(study.label_names), len(study.environment_names)
-        return f"{len(study.labels):,} examples · {m} labels · {n} environments"
-    assert run is not None
-    described = run.description
-    m, n = len(described.label_names), len(described.environment_names)
-    return f"{m} labels · {n} environments"
 
 
 def render_page(
@@ -181,39 +157,29 @@ def render_page(
         Html('<link rel="icon" href="data:,">'),
         element("style", Html(write_theme() + _read_asset("page.css"))),
     ]
-    links = [
-        element("li", element("a", section.title, href=f"#{section.name}")) for section in sections
-    ]
+    links = [element("li", element("a", each.title, href=f"#{each.name}")) for each in sections]
+    brand = element("span", element("b", "equipoise"), " balance report")
+    theme = element("button", "Dark", type="button", class_="theme", hidden=True)
+    made = (
+        f"Made by equipoise {__version__}. This page is one file and asks nothing of the network."
+    )
     body = element(
         "div",
         element(
             "header",
-            element(
-                "div",
-                element("span", element("b", "equipoise"), " balance report"),
-                element("button", "Dark", type="button", class_="theme", hidden=True),
-                class_="eyebrow",
-            ),
+            element("div", brand, theme, class_="eyebrow"),
             element("h1", title),
             element("p", meta, class_="meta"),
         ),
         *verdicts,
-        element("nav", element("ul", join(links), class_="contents"), aria_label="Contents"),
-        element("main", join(section.render() for section in sections)),
-        element(
-            "footer",
-            f"Made by equipoise {__version__}. This page is one file and asks nothing of the "
-            "network.",
-        ),
+        element("nav", element("ul", *links, class_="contents"), aria_label="Contents"),
+        element("main", *(section.render() for section in sections)),
+        element("footer", made),
         class_="page",
     )
-    document = element(
-        "html",
-        element("head", join(head)),
-        element("body", body, element("script", Html(_read_asset("page.js")))),
-        lang="en",
-    )
-    return "<!doctype html>\n" + document + "\n"
+    script = element("script", Html(_read_asset("page.js")))
+    document = element("html", element("head", *head), element("body", body, script), lang="en")
+    return f"<!doctype html>\n{document}\n"
 
 
 def _read_asset(name: str) -> str:

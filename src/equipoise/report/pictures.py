@@ -1,8 +1,4 @@
-"""What a picture is: panels of marks, tables of shares, tables of images, and images.
-
-Every picture is defined once, as data. `svg` draws it for the page, `paper` draws it with
-matplotlib for .png, .pdf and .svg files.
-"""
+"""What a picture is, as data: `svg` draws it on the page, `paper` with matplotlib into files."""
 
 from __future__ import annotations
 
@@ -105,13 +101,19 @@ def make_axis(
 
 
 @dataclass(frozen=True)
-class Points:
-    """Dots, or rings; with error bars across or upwards, and a sentence about each point."""
+class Series:
+    """Values in a colour, under a name in the legend."""
 
     kind: str
     x: Sequence[float]
     y: Sequence[float]
     name: str = ""
+
+
+@dataclass(frozen=True)
+class Points(Series):
+    """Dots, or rings, with a sentence about each; error bars upwards only in files."""
+
     ring: bool = False
     size: float = 5.0
     x_error: Sequence[float] | None = None
@@ -121,37 +123,25 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Line:
+class Line(Series):
     """A curve, with a gap where a value is missing; `spread` is a band around it."""
 
-    kind: str
-    x: Sequence[float]
-    y: Sequence[float]
-    name: str = ""
     spread: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
-class Bars:
-    """Bars around x from 0 to y, with error bars and a sentence about each."""
+class Bars(Series):
+    """Bars around x from 0 to y, with a sentence about each; error bars only in files."""
 
-    kind: str
-    x: Sequence[float]
-    y: Sequence[float]
-    name: str = ""
     width: float = 0.8
     error: Sequence[float] | None = None
     told: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Stairs:
-    """A histogram over `edges`, filled or as an outline."""
+class Stairs(Series):
+    """A histogram of heights y over the edges x, filled or as an outline."""
 
-    kind: str
-    edges: Sequence[float]
-    heights: Sequence[float]
-    name: str = ""
     fill: bool = False
 
 
@@ -173,6 +163,7 @@ class Ways:
     start: Sequence[float]
     end: Sequence[float]
     y: Sequence[float]
+    name: str = ""
 
 
 Mark = Points | Line | Bars | Stairs | Level | Ways
@@ -180,28 +171,16 @@ Mark = Points | Line | Bars | Stairs | Level | Ways
 
 @dataclass(frozen=True)
 class Panel:
-    """Marks over two axes. With `rows`, y counts named rows from the top.
+    """Marks over two axes. With `rows`, y counts named rows from the top."""
 
-    Attributes
-    ----------
-    title : str
-        What is to be seen; read out on the page.
-    caption : str
-        Short text above the panel in a file.
-    height : float
-        In pixels on the page; of a row, where there are rows.
-    inches : tuple of float
-        Width and height in a file.
-    """
-
-    title: str
-    marks: tuple[Mark, ...]
+    title: str  # what is to be seen; read out on the page
+    marks: Sequence[Mark]
     x: Axis
     y: Axis
-    rows: tuple[str, ...] = ()
-    caption: str = ""
-    height: float = 240.0
-    inches: tuple[float, float] = (5.6, 3.3)
+    rows: Sequence[str] = ()
+    caption: str = ""  # above the panel in a file
+    height: float = 240.0  # in pixels on the page; of a row, where there are rows
+    inches: tuple[float, float] = (5.6, 3.3)  # in a file
 
 
 @dataclass(frozen=True)
@@ -210,8 +189,8 @@ class Heat:
 
     title: str
     cells: Floats
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    rows: Sequence[str]
+    columns: Sequence[str]
     kind: str = "after"
     full: float = 1.0
     write: Callable[[float], str] = lambda share: "–" if math.isnan(share) else f"{100 * share:.0f}"
@@ -221,7 +200,6 @@ class Heat:
 
     @property
     def inches(self) -> tuple[float, float]:
-        """Room for every cell."""
         n_rows, n_columns = self.cells.shape
         return max(3.0, 0.42 * n_columns + 1.7), max(2.4, 0.32 * n_rows + 1.5)
 
@@ -232,13 +210,12 @@ class ImageTable:
 
     title: str
     images: Floats
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    own: tuple[int, ...] = ()  # the column of each row that is framed on the page
+    rows: Sequence[str]
+    columns: Sequence[str]
+    own: Sequence[int] = ()  # the column of each row that is framed on the page
 
     @property
     def inches(self) -> tuple[float, float]:
-        """Room for every image."""
         return 0.62 * len(self.columns) + 1, 0.62 * len(self.rows) + 1
 
 
@@ -266,26 +243,18 @@ def channel_colors(n_channels: int) -> Floats:
     return np.array([colorsys.hsv_to_rgb(hue, 1.0, 1.0) for hue in hues.tolist()])
 
 
-@dataclass(frozen=True)
-class Brightness:
-    """Which values are shown as black and white; the same for all images of a report."""
+def find_brightness(images: Tensor) -> tuple[float, float]:
+    """Values shown as black and white: 0 and 1 if all keep to that, else what 98 % of them span.
 
-    black: float = 0.0
-    white: float = 1.0
-
-    @classmethod
-    def of(cls, images: Tensor) -> Brightness:
-        """0 to 1 where the values keep to it, else what 98 % of them span.
-
-        >>> import torch
-        >>> Brightness.of(torch.tensor([0.0, 0.5]))
-        Brightness(black=0.0, white=1.0)
-        """
-        values = images.detach().cpu().double().numpy()
-        if values.size == 0 or (values.min() >= -0.01 and values.max() <= 1.01):
-            return cls()
-        black, white = np.quantile(values, [0.01, 0.99])
-        return cls(float(black), float(white if white > black else black + 1.0))
+    >>> import torch
+    >>> find_brightness(torch.tensor([0.0, 0.5]))
+    (0.0, 1.0)
+    """
+    values = images.detach().cpu().double().numpy()
+    if values.size == 0 or (values.min() >= -0.01 and values.max() <= 1.01):
+        return 0.0, 1.0
+    black, white = np.quantile(values, [0.01, 0.99])
+    return float(black), float(white if white > black else black + 1.0)
 
 
 def is_image(shape: Sequence[int]) -> bool:
@@ -298,12 +267,12 @@ def is_small(shape: Sequence[int]) -> bool:
     return len(shape) > 1 and max(shape[-2:]) <= LARGEST_LOSSLESS
 
 
-def to_rgb(images: Tensor, brightness: Brightness | None = None) -> Floats:
+def to_rgb(images: Tensor, brightness: tuple[float, float] = (0.0, 1.0)) -> Floats:
     """Images [B, h, w] or [B, C, h, w] on a dark ground, as [B, h, w, 3] between 0 and 1."""
-    shown = brightness or Brightness()
+    black, white = brightness
     pixels = images.detach().cpu().double().numpy()
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels
-    pixels = ((pixels - shown.black) / (shown.white - shown.black)).clip(0, 1)
+    pixels = ((pixels - black) / (white - black)).clip(0, 1)
     colors = channel_colors(pixels.shape[1])
     return np.asarray(np.einsum("bchw,cr->bhwr", pixels, colors).clip(0, 1))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.algorithms import Featurizer
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import (
     OWN_FEATURIZER,
@@ -29,16 +28,8 @@ from equipoise.benchmark import (
     load_run,
     make_settings,
 )
+from equipoise.report import html
 from equipoise.report.figures import plot_curves
-from equipoise.report.html import (
-    Html,
-    Section,
-    element,
-    frame_figure,
-    join,
-    list_numbers,
-    show_facts,
-)
 from equipoise.report.pictures import Heat, Mark, Panel, Points, make_axis, write_share
 from equipoise.report.svg import render_heat, render_panel
 
@@ -65,14 +56,12 @@ class Confusion:
     title: str
     shares: Floats  # [m, m]; a row without examples is not a number
     accuracy: float
-    n_examples: int
 
 
 @dataclass(frozen=True)
 class RunStory:
     """What a run did; `confusions` are those of the checkpoint that `selection` chose."""
 
-    name: str
     description: RunDescription
     records: tuple[Record, ...]
     selected: dict[str, Record]
@@ -82,7 +71,6 @@ class RunStory:
 
     @property
     def settings(self) -> RunSettings:
-        """What defines the run."""
         return self.description.settings
 
     @property
@@ -96,88 +84,65 @@ def tell_run(
     data: RunData | None = None,
     *,
     balancer: CausalBalancer | None = None,
-    featurizer: Featurizer | None = None,
     device: str = "cpu",
 ) -> RunStory:
-    """Read a run's directory; with its data at hand, also predict them for the confusions.
-
-    Parameters
-    ----------
-    path : str or Path
-    data : RunData, optional
-    balancer : CausalBalancer, optional
-        Weights the held-out examples as balanced validation does.
-    featurizer : Featurizer, optional
-        Of a run that was trained with a featurizer of one's own.
-    device : str
-    """
+    """Read a run's directory; with its data, also predict them for the confusions."""
     directory = RunDirectory(path)
-    description = directory.describe()
-    records = tuple(directory.load_records())
+    description, records = directory.describe(), tuple(directory.load_records())
+    settings = description.settings
     if not records:
         raise ValueError(
             f"{path} has no records yet: let the run reach its first checkpoint, "
-            f"step {description.settings.checkpoint_every}"
+            f"step {settings.checkpoint_every}"
         )
     names = directory.kept_selections()
-    own = description.settings.featurizer == OWN_FEATURIZER
     selection: str | None = None
     confusions: tuple[Confusion, ...] = ()
-    if data is not None and names and not (own and featurizer is None):
-        trained = load_run(path, device=device, featurizer=featurizer)
+    if data is not None and names and settings.featurizer != OWN_FEATURIZER:
+        trained = load_run(path, device=device)
         selection = trained.selection
         confusions = tuple(_confuse(trained, data, balancer))
     return RunStory(
-        Path(path).resolve().name,
         description,
         records,
         {name: SELECTIONS[name]().select(records) for name in names},
         selection,
         confusions,
-        write_command(description.settings, description.input_shape, str(path)),
+        write_command(settings, description.input_shape, str(path)),
     )
 
 
 def _confuse(
     trained: TrainedRun, data: RunData, balancer: CausalBalancer | None
-) -> list[Confusion]:
+) -> Iterator[Confusion]:
     """Held out of the training environments, the same under balanced weights, out of domain."""
-    n_labels = len(trained.label_names)
+    dataset, n_labels = data.dataset, len(trained.label_names)
     parts = [data.held_out_parts[e] for e in data.training_environments]
     # An environment at a time: some algorithms look at the batch that they predict.
     rows = np.concatenate(parts)
-    found = np.concatenate([trained.predict(data.dataset.subset(part)) for part in parts])
-    labels = data.dataset.labels[rows]
-    shown = [_count("held out, training environments", labels, found, None, n_labels)]
+    found = np.concatenate([trained.predict(dataset.subset(part)) for part in parts])
+    labels = dataset.labels[rows]
+    yield _count("held out, training environments", labels, found, np.ones(len(rows)), n_labels)
     if balancer is not None:
-        weights = _weigh(data, balancer, rows)
-        shown.append(_count("the same, balanced weights", labels, found, weights, n_labels))
+        # An example of a label that the balancer never saw weighs nothing.
+        weights, known = np.zeros(len(rows)), np.flatnonzero(np.isin(labels, balancer.classes_))
+        shown = data.show_balancer(dataset.subset(rows[known]))
+        weights[known] = balancer.balanced_weights(shown)
+        yield _count("the same, balanced weights", labels, found, weights, n_labels)
     if data.test_environment is not None:
         rows = data.train_parts[data.test_environment]
-        found = trained.predict(data.dataset.subset(rows))
-        title = f"out of domain, {data.dataset.environment_names[data.test_environment]}"
-        shown.append(_count(title, data.dataset.labels[rows], found, None, n_labels))
-    return shown
+        found = trained.predict(dataset.subset(rows))
+        title = f"out of domain, {dataset.environment_names[data.test_environment]}"
+        yield _count(title, dataset.labels[rows], found, np.ones(len(rows)), n_labels)
 
 
-def _weigh(data: RunData, balancer: CausalBalancer, rows: Ints) -> Floats:
-    """Balanced weights; an example of a label that the balancer never saw weighs nothing."""
-    weights = np.zeros(len(rows))
-    known = np.flatnonzero(np.isin(data.dataset.labels[rows], balancer.classes_))
-    weights[known] = balancer.balanced_weights(data.show_balancer(data.dataset.subset(rows[known])))
-    return weights
-
-
-def _count(
-    title: str, labels: Ints, found: Ints, weights: Floats | None, n_labels: int
-) -> Confusion:
-    weights = np.ones(len(labels)) if weights is None else weights
+def _count(title: str, labels: Ints, found: Ints, weights: Floats, n_labels: int) -> Confusion:
     table = np.bincount(labels * n_labels + found, weights, minlength=n_labels**2)
     table = table.reshape(n_labels, n_labels)
     total = table.sum(axis=1, keepdims=True)
     shares = np.divide(table, total, out=np.full_like(table, np.nan), where=total > 0)
     accuracy = float(np.trace(table) / max(table.sum(), 1e-300))
-    return Confusion(title, shares, accuracy, len(labels))
+    return Confusion(title, shares, accuracy)
 
 
 # --- the command that trains it again ---------------------------------------------------------
@@ -201,27 +166,28 @@ def _write_by(profile: str, settings: RunSettings, input_shape: Sequence[int]) -
     """The options over this recipe; None where it says something that the settings do not."""
     wanted = settings.to_json()
     given = {name: wanted[name] for name in _OPTIONS}
-    recipe = make_settings(
-        profile, input_shape=input_shape, steps=settings.steps, **given
-    ).to_json()
-    plain = make_settings(profile, input_shape=input_shape, **given).to_json()
+    plain, recipe = (
+        make_settings(profile, input_shape=input_shape, **given, **steps).to_json()
+        for steps in ({}, {"steps": settings.steps})
+    )
     if recipe["hyperparameters"].keys() - wanted["hyperparameters"].keys():
         return None
     words = []
     for name, value in given.items():
-        written = "none" if value is None else str(value)
-        words += [f"--{name.replace('_', '-')}", written]
+        words += [f"--{name.replace('_', '-')}", "none" if value is None else str(value)]
     words += ["--quick"] if profile == "quick" else []
     if wanted["featurizer"] != recipe["featurizer"]:
         words += ["--featurizer", wanted["featurizer"]]
-    for name, value in wanted.items():
-        if name not in _APART and value != (plain if name == "steps" else recipe)[name]:
-            words += ["--set", f"{name}={_write_value(value)}"]
-    for name, value in wanted["hyperparameters"].items():
-        if recipe["hyperparameters"].get(name) != value:
-            words += ["--set", f"{name}={_write_value(value)}"]
-    for name, value in wanted["balancer"].items():
-        words += ["--set", f"balancer.{name}={_write_value(value)}"]
+    changed = {
+        name: value
+        for name, value in wanted.items()
+        if name not in _APART and value != (plain if name == "steps" else recipe)[name]
+    }
+    own = wanted["hyperparameters"].items()
+    changed |= {n: value for n, value in own if recipe["hyperparameters"].get(n) != value}
+    changed |= {f"balancer.{name}": value for name, value in wanted["balancer"].items()}
+    for name, value in changed.items():
+        words += ["--set", f"{name}={_write_value(value)}"]
     return words
 
 
@@ -239,36 +205,28 @@ def _write_value(value: Any) -> str:
 # --- on the page -------------------------------------------------------------------------------
 
 
-def draw_outcome(story: RunStory) -> Html:
-    """The run in a sentence, and the accuracies of the checkpoint that would be taken."""
-    rule, record = _take(story)
-    settings = story.settings
+def draw_outcome(story: RunStory) -> html.Html:
+    """The run in a sentence, and the accuracies of the checkpoint that a user would take."""
+    rule, record = "the last so far", story.records[-1]
+    for name in (*PREFERRED, *story.selected):  # by balanced validation where it was kept
+        if name in story.selected:
+            rule, record = f"chosen by {name} validation", story.selected[name]
+            break
     facts = []
     for name, kind, read in CURVES:
         value = read(record)
         if value is not None:
             classes = {"before": "from", "after": "to"}.get(kind)
-            facts.append((name, element("span", write_share(value, 1), class_=classes), ""))
+            facts.append((name, html.element("span", write_share(value, 1), class_=classes), ""))
+    settings = story.settings
     where = "" if settings.test_environment is None else f", tested on {settings.test_environment}"
     sentence = (
         f"{settings.algorithm} with {settings.sampling} batches{where}: step {record.step:,} "
         f"of {settings.steps:,}, {rule}."
     )
-    return element(
-        "section",
-        element("p", sentence, class_="headline"),
-        show_facts(facts),
-        class_="card verdict level-run",
-        id="outcome",
-    )
-
-
-def _take(story: RunStory) -> tuple[str, Record]:
-    """The checkpoint a user would take: by balanced validation where it was kept."""
-    for name in (*PREFERRED, *story.selected):
-        if name in story.selected:
-            return f"chosen by {name} validation", story.selected[name]
-    return "the last so far", story.records[-1]
+    headline = html.element("p", sentence, class_="headline")
+    style = {"class_": "card verdict level-run", "id": "outcome"}
+    return html.element("section", headline, html.show_facts(facts), **style)
 
 
 def plot_training(story: RunStory) -> Panel:
@@ -284,15 +242,14 @@ def plot_training(story: RunStory) -> Panel:
         steps, curves, write_x=lambda x: f"{x:,.0f}", write_y=write_share
     )
     for name, record in story.selected.items():
-        height = record.ood_accuracy
-        height = record.validation_accuracy if height is None else height
-        kind = SELECTION_KINDS.get(name, "faint")
+        ood, kind = record.ood_accuracy, SELECTION_KINDS.get(name, "faint")
+        height = record.validation_accuracy if ood is None else ood
         told = [f"chosen by {name}: step {record.step}"]
         marks.append(Points(kind, [record.step], [height], ring=True, size=7.0, told=told))
     low = max(0.0, math.floor(10 * min(values) - 0.3) / 10)
     return Panel(
         "Accuracy over training",
-        tuple(marks),
+        marks,
         make_axis(steps, name="step", write=lambda x: f"{x:,.0f}", at_values=True),
         make_axis([], low=low, high=1.0, write=write_share, name="accuracy"),
         height=280.0,
@@ -315,7 +272,7 @@ def plot_confusions(story: RunStory, n_labels: int = MOST_LABELS) -> list[Heat]:
     ]
 
 
-def make_curves(story: RunStory) -> Section:
+def make_curves(story: RunStory) -> html.Section:
     """Accuracies over training, and what each selection rule chose."""
     lead = (
         "Train-domain validation takes held-out examples as they are; balanced validation weights "
@@ -328,14 +285,14 @@ def make_curves(story: RunStory) -> Section:
     for name, record in story.selected.items():
         accuracies = [read(record) for _, _, read in CURVES]
         cells = ["–" if value is None else write_share(value, 1) for value in accuracies]
-        rows.append([element("b", name), f"{record.step:,}", *cells])
-    chosen = list_numbers(["selection", "step", *(name for name, _, _ in CURVES)], rows)
-    parts = [frame_figure(render_panel(plot_training(story)))]
-    parts += [frame_figure(chosen, title="Chosen checkpoints")] if rows else []
-    return Section("curves", "Accuracy over training", lead, join(parts))
+        rows.append([html.element("b", name), f"{record.step:,}", *cells])
+    chosen = html.list_numbers(["selection", "step", *(name for name, _, _ in CURVES)], rows)
+    parts = [html.frame_figure(render_panel(plot_training(story)))]
+    parts += [html.frame_figure(chosen, title="Chosen checkpoints")] if rows else []
+    return html.Section("curves", "Accuracy over training", lead, html.join(parts))
 
 
-def make_confusions(story: RunStory) -> Section | None:
+def make_confusions(story: RunStory) -> html.Section | None:
     """Which labels are taken for which, by part of the data."""
     if not story.confusions:
         return None
@@ -346,5 +303,7 @@ def make_confusions(story: RunStory) -> Section | None:
     )
     if len(story.description.label_names) > MOST_LABELS:
         lead += f" The first {MOST_LABELS} labels are shown."
-    panels = [frame_figure(render_heat(heat)) for heat in plot_confusions(story)]
-    return Section("confusions", "Errors", lead, element("div", join(panels), class_="columns"))
+    panels = [html.frame_figure(render_heat(heat)) for heat in plot_confusions(story)]
+    return html.Section(
+        "confusions", "Errors", lead, html.element("div", html.join(panels), class_="columns")
+    )

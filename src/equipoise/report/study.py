@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,17 +25,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Study:
-    """What the sections of a report look at.
+    """What the sections of a report look at: examples, their codes, and what was made of them.
 
-    Attributes
-    ----------
-    source : Source or None
-        The examples; None where they are not at hand.
-    labels, environments : array of int, shape [N]
-        Their codes.
-    log_scores : array, shape [N, m]
-    texts : sequence of str or None
-        What is shown of each example in place of its features.
+    `source` is None where the examples are not at hand; `texts` are shown in place of features.
     """
 
     balancer: CausalBalancer
@@ -58,12 +51,10 @@ class Study:
 
     @property
     def model(self) -> LatentCovariateModel | None:
-        """The model of Z, where one was fitted."""
         return self.balancer.latent_model_
 
     @property
     def examples(self) -> Source:
-        """The examples themselves, for sections that show them."""
         if self.source is None:
             raise ValueError("the examples are not at hand: give those that were fitted as X")
         return self.source
@@ -89,10 +80,9 @@ def make_study(
     texts: Sequence[str] | None = None,
 ) -> Study:
     """A balancer with the examples that were examined, and the names their diagnosis has."""
-    model = balancer.latent_model_
     shape: tuple[int, ...] = ()
-    if model is not None:
-        shape = tuple(model.settings.input_shape)
+    if balancer.latent_model_ is not None:
+        shape = tuple(balancer.latent_model_.settings.input_shape)
     elif found.source is not None:
         shape = tuple(found.source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
     if texts is not None and len(texts) != len(found.labels):
@@ -100,6 +90,14 @@ def make_study(
             f"texts has {len(texts)} entries, but there are {len(found.labels)} examples: give "
             "one text for each, in the same order"
         )
+    n_features, names = math.prod(shape), feature_names or found.feature_names
+    if names is not None and shape and len(names) != n_features:
+        raise ValueError(
+            f"feature_names has {len(names)} names, but an example has {n_features} features: "
+            "give one name for each"
+        )
+    if names is None:
+        names = [f"feature {i + 1}" for i in range(n_features)]
     return Study(
         balancer,
         diagnostics,
@@ -108,27 +106,13 @@ def make_study(
         found.environments,
         found.log_scores,
         found.matches if isinstance(found.matches, Matches) else None,
-        _name_features(shape, feature_names or found.feature_names),
+        tuple(str(name) for name in names),
         shape,
         texts,
     )
 
 
-def _name_features(shape: tuple[int, ...], names: Sequence[str] | None) -> tuple[str, ...]:
-    """What the columns of a table are called, by number where nobody says."""
-    n_features = math.prod(shape)
-    if names is None:
-        return tuple(f"feature {i + 1}" for i in range(n_features))
-    if shape and len(names) != n_features:
-        raise ValueError(
-            f"feature_names has {len(names)} names, but an example has {n_features} features: "
-            "give one name for each"
-        )
-    return tuple(str(name) for name in names)
-
-
-@dataclass(frozen=True)
-class ShownMatch:
+class ShownMatch(NamedTuple):
     """A match of an anchor: its row, its label code, the distance of the scores."""
 
     example: int
@@ -136,8 +120,7 @@ class ShownMatch:
     distance: float
 
 
-@dataclass(frozen=True)
-class ShownAnchor:
+class ShownAnchor(NamedTuple):
     """An anchor and, nearest labels first, its nearest matches.
 
     `n_near` counts, for each label shown, the matches a batch draws from.
@@ -215,16 +198,14 @@ REACH = 2.5  # standard deviations of z that a traversal goes to either side
 N_STEPS, MOST_DIMENSIONS = 7, 8
 
 
-@dataclass(frozen=True)
-class Counterfactuals:
+class Counterfactuals(NamedTuple):
     """Examples [B, …] and their decodings with z kept under every label [B, m, …]."""
 
     originals: Tensor
     decoded: Tensor
 
 
-@dataclass(frozen=True)
-class Traversals:
+class Traversals(NamedTuple):
     """Decodings [dimensions, steps, …] as one z moves; the others and y = `label` stay."""
 
     dimensions: tuple[int, ...]
@@ -233,8 +214,7 @@ class Traversals:
     decoded: Tensor
 
 
-@dataclass(frozen=True)
-class FeatureEffects:
+class FeatureEffects(NamedTuple):
     """What label and z do to each feature of a table, in its standard deviations.
 
     by_label [features, m] is the difference from the mean over labels, with z kept;
@@ -249,10 +229,7 @@ class FeatureEffects:
 def decode_counterfactuals(
     model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
 ) -> Counterfactuals:
-    """Encode the examples under their own labels, then decode under every label (Figure 5).
-
-    `labels` and `environments` are the codes of the examples.
-    """
+    """Encode examples under their own labels (codes), then decode under every label (Figure 5)."""
     x, z = _encode(model, source, examples, labels, environments)
     every = torch.arange(model.settings.n_labels, device=x.device)
     decoded = torch.stack([model.decode(row.expand(len(every), -1), every) for row in z])
@@ -268,12 +245,9 @@ def traverse_latent(
     centre, spread = z.mean(0), z.std(0)
     label = int(np.bincount(labels).argmax())
     offsets = torch.linspace(-REACH, REACH, N_STEPS, device=z.device)
-    rows = []
-    for dimension in range(z.shape[1]):
-        moved = centre.repeat(N_STEPS, 1)
-        moved[:, dimension] += offsets * spread[dimension]
-        rows.append(model.decode(moved, torch.full((N_STEPS,), label, device=z.device)))
-    decoded = torch.stack(rows)
+    fixed = torch.full((N_STEPS,), label, device=z.device)
+    steps = [offsets[:, None] * one for one in torch.diag(spread)]  # one z at a time
+    decoded = torch.stack([model.decode(centre + step, fixed) for step in steps])
     change = (decoded[:, -1] - decoded[:, 0]).flatten(1).norm(dim=1)
     order = change.argsort(descending=True, stable=True)[:MOST_DIMENSIONS]
     return Traversals(tuple(order.tolist()), tuple(offsets.tolist()), label, decoded[order].cpu())
@@ -292,8 +266,9 @@ def measure_effects(
     by_label = (at_centre - at_centre.mean(0)) / scale
     by_z = []
     for step in torch.diag(spread):
-        up = model.decode((centre + step).expand(len(every), -1), every)
-        down = model.decode((centre - step).expand(len(every), -1), every)
+        up, down = (
+            model.decode((centre + way * step).expand(len(every), -1), every) for way in (1, -1)
+        )
         by_z.append((up - down).flatten(1).double().mean(0) / scale)
     return FeatureEffects(by_label.T.cpu().numpy(), torch.stack(by_z, dim=1).cpu().numpy())
 

@@ -23,18 +23,7 @@ from equipoise.benchmark import (
 from equipoise.checks import check_choice
 from equipoise.data import EnvironmentDataset, check_dataset, get_dataset
 from equipoise.diagnosis import BalanceDiagnostics
-from equipoise.report.figures import (
-    plot_counterfactuals,
-    plot_cross,
-    plot_effects,
-    plot_gallery,
-    plot_love,
-    plot_overlap,
-    plot_reuse,
-    plot_situations,
-    plot_traversals,
-    plot_tuning,
-)
+from equipoise.report import figures
 from equipoise.report.paper import draw_figure
 from equipoise.report.pictures import Part, is_image
 from equipoise.report.run import RunStory, plot_confusions, plot_training, tell_run
@@ -57,10 +46,9 @@ N_EXAMPLES, N_SAMPLED = 10, 1000
 
 @dataclass(frozen=True)
 class Target:
-    """What there is to show: `missing` says in words what could not be found.
+    """What there is to show; `missing` says in words what could not be found.
 
-    `examples` are those of the data that the balancer knows, with `labels` and `environments`
-    as it knows them; None where there are no data.
+    Examples, labels and environments are as the balancer knows them; None without data.
     """
 
     folder: Path
@@ -103,13 +91,17 @@ def open_target(
             f"(a .safetensors file, or a directory with {BALANCER_FILE})"
         )
     description = RunDirectory(path).describe()
-    dataset = dataset or _find_data(description, data_dir)
+    settings = description.settings
     if dataset is None:
-        lacks = (
-            f"the data of this run, {description.settings.dataset!r}, are not at hand, so only "
-            "its records are shown: name them with --data",
-        )
-        return Target(path, None, run=tell_run(path), missing=lacks)
+        try:
+            check_dataset(settings.dataset, data_dir=data_dir)
+        except ValueError:  # data that were handed over in Python, or that are no longer there
+            lacks = (
+                f"the data of this run, {settings.dataset!r}, are not at hand, so only "
+                "its records are shown: name them with --data"
+            )
+            return Target(path, None, run=tell_run(path), missing=(lacks,))
+        dataset = get_dataset(settings.dataset, data_dir=data_dir, data_seed=settings.data_seed)
     return _open_run(path, description, dataset, None if cache is None else Path(cache), device)
 
 
@@ -121,13 +113,10 @@ def _open_balancer(file: Path, dataset: EnvironmentDataset | None, device: str) 
     if dataset is None:
         lacks = "the examples are not at hand, so none are shown: name them with --data"
         return Target(file.parent, balancer, missing=(lacks,))
-    classes, fitted = (
-        values if names is None else np.asarray(names)
-        for values, names in (
-            (balancer.classes_, balancer.names_.labels),
-            (balancer.environments_, balancer.names_.environments),
-        )
-    )
+    names = balancer.names_
+    classes = balancer.classes_ if names.labels is None else np.asarray(names.labels)
+    fitted = balancer.environments_ if names.environments is None else names.environments
+    fitted = np.asarray(fitted)
     labels = _speak_as(classes, dataset.labels, dataset.label_names)
     sites = _speak_as(fitted, dataset.environments, dataset.environment_names)
     # An environment may have been left out when the balancer was fitted.
@@ -165,32 +154,19 @@ def _open_run(
             f"these are not the data that {path} was trained on: their examples differ. Name "
             "those with --data"
         )
-    balancer, lacks = None, []
-    if needs_balancer(description.settings, data):
-        place = choose_cache(path) if cache is None else cache
-        balancer = find_balancer(
-            description.settings, data, place, device=device, code=description.code
-        )
+    settings, balancer = description.settings, None
+    lacks: tuple[str, ...] = ()
+    if needs_balancer(settings, data):
+        place = cache or choose_cache(path)
+        balancer = find_balancer(settings, data, place, device=device, code=description.code)
         if balancer is None:
-            lacks.append(
+            lacks = (
                 f"the balancer of this run is not in {place}, so its balance is not shown: say "
-                "where it is with --cache"
+                "where it is with --cache",
             )
     story = tell_run(path, data, balancer=balancer, device=device)
-    labels, sites = data.train.labels, data.train.environments
-    shown = data.show_balancer(data.train)
-    return Target(path, balancer, shown, labels, sites, story, tuple(lacks))
-
-
-def _find_data(
-    description: RunDescription, data_dir: str | Path | None
-) -> EnvironmentDataset | None:
-    settings = description.settings
-    try:
-        check_dataset(settings.dataset, data_dir=data_dir)
-    except ValueError:  # data that were handed over in Python, or that are no longer there
-        return None
-    return get_dataset(settings.dataset, data_dir=data_dir, data_seed=settings.data_seed)
+    codes = data.train.labels, data.train.environments
+    return Target(path, balancer, data.show_balancer(data.train), *codes, story, lacks)
 
 
 # --- one picture by name -----------------------------------------------------------------------
@@ -219,57 +195,56 @@ def draw_plot(
         Of the examples that are drawn to be shown.
     """
     check_choice("plot", kind, PLOTS)
+    missing = "; ".join(target.missing)
     if kind in ("curves", "confusions"):
-        return draw_figure(_plot_run(kind, target))
+        if target.run is None:
+            raise ValueError(f"{target.folder} is not a run: there are no records to plot")
+        if kind == "curves":
+            return draw_figure([plot_training(target.run)])
+        if not target.run.confusions:
+            raise ValueError(missing or "this run has no weights yet")
+        return draw_figure(plot_confusions(target.run))
     if target.balancer is None:
-        raise ValueError("; ".join(target.missing) or "this run has no balancer")
+        raise ValueError(missing or "this run has no balancer")
     found = target.balancer.examine(target.examples, target.labels, target.environments)
     study = make_study(target.balancer, found, target.balancer.diagnose(found))
     if environment is not None:
         check_choice("environment", environment, study.environment_names)
-    if kind in ("gallery", "counterfactuals", "traversals"):
-        if study.source is None:
-            raise ValueError("; ".join(target.missing))
-        return draw_figure(_plot_examples(kind, study, np.random.default_rng([seed, 0x9107])))
-    return draw_figure(_plot_diagnosis(kind, study.diagnostics, environment))
-
-
-def _plot_run(kind: str, target: Target) -> Sequence[Part]:
-    if target.run is None:
-        raise ValueError(f"{target.folder} is not a run: there are no records to plot")
-    if kind == "curves":
-        return [plot_training(target.run)]
-    if not target.run.confusions:
-        raise ValueError("; ".join(target.missing) or "this run has no weights yet")
-    return plot_confusions(target.run)
+    if kind not in ("gallery", "counterfactuals", "traversals"):
+        parts = _plot_diagnosis(kind, study.diagnostics, environment)
+        if not parts:
+            raise ValueError(f"there is nothing to plot: {_WHY_EMPTY[kind]}")
+        return draw_figure(parts)
+    if study.source is None:
+        raise ValueError(missing)
+    return draw_figure(_plot_examples(kind, study, np.random.default_rng([seed, 0x9107])))
 
 
 def _plot_diagnosis(
     kind: str, diagnostics: BalanceDiagnostics, environment: str | None
 ) -> Sequence[Part]:
-    parts: Sequence[Part] = []
     place = environment or POOLED
-    if kind == "situations":
-        situations = diagnostics.situations
-        if situations is not None and situations[["plain", "balanced"]].notna().any(axis=None):
-            parts = [plot_situations(situations)]
-    elif kind == "love":
-        worst = diagnostics.worst
-        parts = [plot_love(worst[worst["environment"] == place], place=place)]
-    elif kind == "tables" and len(diagnostics.cross):
-        cross = diagnostics.cross
-        name = cross["covariate"].iloc[0]
-        chosen = (cross["covariate"] == name) & (cross["environment"] == place)
-        parts = plot_cross(cross[chosen], covariate=str(name))
-    elif kind == "overlap":
-        parts = plot_overlap(diagnostics, environment or diagnostics.environment_names[0])
-    elif kind == "reuse":
-        parts = [plot_reuse(diagnostics.reuse)]
-    elif kind == "tuning":
-        parts = plot_tuning(diagnostics)
-    if not parts:
-        raise ValueError(f"there is nothing to plot: {_WHY_EMPTY[kind]}")
-    return parts
+    match kind:
+        case "situations":
+            panel = figures.plot_situations(diagnostics.situations)
+            return [] if panel is None else [panel]
+        case "love":
+            worst = diagnostics.worst
+            return [figures.plot_love(worst[worst["environment"] == place], place=place)]
+        case "tables" if len(diagnostics.cross):
+            cross = diagnostics.cross
+            name = cross["covariate"].iloc[0]
+            chosen = (cross["covariate"] == name) & (cross["environment"] == place)
+            return figures.plot_cross(cross[chosen], covariate=str(name))
+        case "overlap":
+            return figures.plot_overlap(
+                diagnostics, environment or diagnostics.environment_names[0]
+            )
+        case "reuse":
+            return [figures.plot_reuse(diagnostics.reuse)]
+        case "tuning":
+            return figures.plot_tuning(diagnostics)
+    return []
 
 
 _WHY_EMPTY = {
@@ -292,19 +267,18 @@ def _plot_examples(kind: str, study: Study, generator: np.random.Generator) -> S
             raise ValueError("this balancer weights examples and matches none: see the report")
         rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
         n_labels = len(study.label_names)
-        return [plot_gallery(study, show_anchors(study.matches, rows, n_labels=n_labels))]
+        return [figures.plot_gallery(study, show_anchors(study.matches, rows, n_labels=n_labels))]
     if study.model is None:
         raise ValueError(
             f"{kind} needs a model of Z, and this balancer fitted none: fit one with "
             'balance_on="all"'
         )
-    if kind == "traversals":
-        rows = study.draw_rows(N_SAMPLED, generator)
-        moved = traverse_latent(study.model, *study.take(rows))
-        return [plot_traversals(moved, study.examples.fetch(rows[:N_EXAMPLES]))]
+    if shown and kind == "counterfactuals":
+        rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
+        kept = decode_counterfactuals(study.model, *study.take(rows))
+        return [figures.plot_counterfactuals(kept, study.labels[rows], study.label_names)]
+    rows = study.draw_rows(N_SAMPLED, generator)
     if not shown:
-        rows = study.draw_rows(N_SAMPLED, generator)
-        return plot_effects(measure_effects(study.model, *study.take(rows)), study)
-    rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
-    kept = decode_counterfactuals(study.model, *study.take(rows))
-    return [plot_counterfactuals(kept, study.labels[rows], study.label_names)]
+        return figures.plot_effects(measure_effects(study.model, *study.take(rows)), study)
+    moved = traverse_latent(study.model, *study.take(rows))
+    return [figures.plot_traversals(moved, study.examples.fetch(rows[:N_EXAMPLES]))]

@@ -21,6 +21,16 @@ Floats = NDArray[np.float64]
 LEARNED = "learned score"
 MATCHINGS = ("covariate", "true score", LEARNED)
 LABELS = (2, 5, 10)
+STRENGTHS = (0.7, 0.5)  # of the link with the label, by environment
+COLUMNS = {
+    "n_labels": "m",
+    "n_matches": "a",
+    "matching": "matched on",
+    "gap": "mean gap",
+    "largest_gap": "largest gap",
+    "gap_of_random_batches": "of random batches",
+    "p_value": "p-value",
+}
 LEAST_P = 1e-3  # of all exact cases together
 COLOURS = dict(zip(MATCHINGS, ("#1b7837", "#7fbf7b", "#2166ac"), strict=True))
 
@@ -39,29 +49,26 @@ class DiscreteSample:
     log_propensity: Floats  # [N, m], of the sample itself: what is matched is what was drawn
 
 
-def sample_discrete(
-    n_examples: int, n_labels: int, *, strengths: tuple[float, ...] = (0.7, 0.5), seed: int
-) -> DiscreteSample:
+def sample_discrete(n_examples: int, n_labels: int, *, seed: int) -> DiscreteSample:
     """A covariate with a value for every label, which goes with it more or less by environment.
 
     x shows the covariate clearly and the label faintly, as colour and shape do in ColoredMNIST.
     The other labels of a value are uneven, so that no two values have the same score.
     """
-    n_environments, n_values = len(strengths), n_labels
+    shape = (len(STRENGTHS), n_labels, n_labels)  # environments, values, labels
+    own, strength = np.eye(n_labels), np.array(STRENGTHS)[:, None, None]
     generator = np.random.default_rng([seed, n_labels, 0x37])
-    others = generator.uniform(0.5, 1.5, size=(n_environments, n_values, n_labels))
-    others *= 1.0 - np.eye(n_labels)
+    others = generator.uniform(0.5, 1.5, size=shape) * (1.0 - own)
     others /= others.sum(axis=2, keepdims=True)
-    strength = np.array(strengths)[:, None, None]
-    propensity = strength * np.eye(n_labels) + (1.0 - strength) * others
-    environments = np.arange(n_examples) % n_environments
-    z = generator.integers(n_values, size=n_examples)
+    propensity = strength * own + (1.0 - strength) * others
+    environments = np.arange(n_examples) % len(STRENGTHS)
+    z = generator.integers(n_labels, size=n_examples)
     steps = propensity[environments, z].cumsum(axis=1)
     drawn = generator.random(n_examples)[:, None] * steps[:, -1:]
     labels = (drawn > steps).sum(axis=1).astype(np.int64)
-    shown = 3.0 * np.eye(n_values)[z] + 0.2 * generator.normal(size=(n_examples, n_values))
-    faint = np.eye(n_labels)[labels] + generator.normal(size=(n_examples, n_labels))
-    counts = count_cells(labels, z, environments, (n_environments, n_values, n_labels))
+    shown = 3.0 * own[z] + 0.2 * generator.normal(size=(n_examples, n_labels))
+    faint = own[labels] + generator.normal(size=(n_examples, n_labels))
+    counts = count_cells(labels, z, environments, shape)
     if counts.min() == 0:
         raise ValueError(
             f"{n_examples} examples leave a (value, label) cell of {n_labels} labels empty: "
@@ -110,62 +117,52 @@ def measure_balance(case: BalanceCase) -> Record:
     With exact matches every anchor draws each other label with probability a / (m − 1), so
     the sampling error of a count is binomial and `p_value` says whether the gap is more.
     """
-    sample = sample_discrete(case.n_examples, case.n_labels, seed=case.seed)
+    m, sample = case.n_labels, sample_discrete(case.n_examples, case.n_labels, seed=case.seed)
+    # Draws of its own for every case, so that their p-values are independent.
+    place = [case.seed, m, case.n_matches, MATCHINGS.index(case.matching)]
     sampler = BalancedBatchSampler(
         sample.labels,
         sample.environments,
         _match(sample, case),
         anchors_per_environment=250,
         n_matches=case.n_matches,
-        seed=_draw_seed(case),
+        seed=int(np.random.SeedSequence(place).generate_state(1)[0]),
     )
-    shape = (int(sample.environments.max()) + 1, int(sample.z.max()) + 1, case.n_labels)
-    data = count_cells(sample.labels, sample.z, sample.environments, shape)
-    drawn = np.zeros(shape)
-    for _ in range(case.epochs):
-        for batch in sampler:
-            rows = np.asarray(batch)
-            drawn += count_cells(
-                sample.labels[rows], sample.z[rows], sample.environments[rows], shape
-            )
+    y, z, e = sample.labels, sample.z, sample.environments
+    shape = (len(STRENGTHS), m, m)
+    data, drawn = count_cells(y, z, e, shape), np.zeros(shape)
+    for batch in (np.asarray(batch) for _ in range(case.epochs) for batch in sampler):
+        drawn += count_cells(y[batch], z[batch], e[batch], shape)
     propensity = data / data.sum(axis=2, keepdims=True)
-    share = drawn / drawn.sum(axis=2, keepdims=True)
-    expected = balanced_share(propensity, case.n_matches, case.n_labels)
-    statistic, freedom = _chi_square(drawn, data, case)
+    expected = balanced_share(propensity, case.n_matches, m)
+    gap = np.abs(drawn / drawn.sum(axis=2, keepdims=True) - expected)
     return {
-        "gap": float(np.abs(share - expected).mean()),
-        "largest_gap": float(np.abs(share - expected).max()),
+        "gap": float(gap.mean()),
+        "largest_gap": float(gap.max()),
         "gap_of_random_batches": float(np.abs(propensity - expected).mean()),
-        "p_value": None if freedom == 0 else float(chi2.sf(statistic, freedom)),
+        "p_value": _test_counts(drawn, data, case) if case.n_matches < m - 1 else None,
     }
 
 
-def _draw_seed(case: BalanceCase) -> int:
-    """Draws of its own for every case, so that their p-values are independent."""
-    place = [case.seed, case.n_labels, case.n_matches, MATCHINGS.index(case.matching)]
-    return int(np.random.SeedSequence(place).generate_state(1)[0])
-
-
 def _match(sample: DiscreteSample, case: BalanceCase) -> MatchSource:
+    codes = sample.labels, sample.environments
     if case.matching == "covariate":
         generator = np.random.default_rng([case.seed, 1])
-        return match_covariate(sample.z, sample.labels, sample.environments, generator=generator)
+        return match_covariate(sample.z, *codes, generator=generator)
     if case.matching == "true score":
-        return match_scores(sample.log_propensity, sample.labels, sample.environments)
+        return match_scores(sample.log_propensity, *codes)
     balancer = CausalBalancer(max_steps=case.max_steps, random_state=case.seed)
-    found: MatchSource = balancer.fit(sample.x, sample.labels, sample.environments).matches_
+    found: MatchSource = balancer.fit(sample.x, *codes).matches_
     return found
 
 
-def _chi_square(drawn: Floats, data: Floats, case: BalanceCase) -> tuple[float, int]:
-    """Squared distance of all counts from those expected, in units of their covariance.
+def _test_counts(drawn: Floats, data: Floats, case: BalanceCase) -> float:
+    """p-value of the squared distance of all counts from those expected, given their covariance.
 
     An anchor takes a of its m − 1 other labels without replacement: each with p = a / (m − 1),
     with covariance −p(1 − p) / (m − 2) between two. At a = m − 1 nothing is left to chance.
     """
     m, p = case.n_labels, case.n_matches / (case.n_labels - 1)
-    if p == 1.0:
-        return 0.0, 0
     anchors = case.epochs * data.reshape(-1, m)  # [cells, m]
     missed = drawn.reshape(-1, m) - anchors - p * (anchors.sum(axis=1, keepdims=True) - anchors)
     # Of one anchor of label y: p(1 − p) · ((m − 1)·I − 1·1ᵀ) / (m − 2), without row and column y.
@@ -173,7 +170,7 @@ def _chi_square(drawn: Floats, data: Floats, case: BalanceCase) -> tuple[float, 
     keep = 1.0 - np.eye(m)  # [label of the anchor, other label]
     covariance = np.einsum("cy,yi,yj,ij->cij", anchors, keep, keep, one)
     distance = np.einsum("ci,cij,cj->c", missed, np.linalg.pinv(covariance), missed)
-    return float(distance.sum()), len(anchors) * (m - 1)
+    return float(chi2.sf(float(distance.sum()), len(anchors) * (m - 1)))
 
 
 # --- values of Z that share a score -------------------------------------------------------------
@@ -204,11 +201,8 @@ def examine_ties(n_examples: int, *, seed: int) -> pd.DataFrame:
         matches = match_scores(log_scores, labels, n_nearest=n_nearest, generator=breaker)
         rows = _draw_epoch(labels, matches, anchors=250, n_matches=1, seed=seed)
         given_z = count_cells(labels[rows], z[rows], np.zeros_like(rows), (1, 4, 2))[0]
-        given_score = given_z.reshape(2, 2, 2).sum(axis=1)
-        gaps = [
-            np.abs(counts[:, 0] / counts.sum(axis=1) - 0.5).max()
-            for counts in (given_z, given_score)
-        ]
+        both = given_z, given_z.reshape(2, 2, 2).sum(axis=1)
+        gaps = [np.abs(n[:, 0] / n.sum(axis=1) - 0.5).max() for n in both]
         found.append((name, *gaps))
     return pd.DataFrame(found, columns=["match", "largest gap given Z", "given s(Z)"])
 
@@ -217,14 +211,8 @@ def _draw_epoch(
     labels: Ints, matches: MatchSource, *, anchors: int, n_matches: int, seed: int
 ) -> Ints:
     """The examples of all batches of an epoch, in one environment."""
-    sampler = BalancedBatchSampler(
-        labels,
-        np.zeros_like(labels),
-        matches,
-        anchors_per_environment=anchors,
-        n_matches=n_matches,
-        seed=seed,
-    )
+    sizes = {"anchors_per_environment": anchors, "n_matches": n_matches, "seed": seed}
+    sampler = BalancedBatchSampler(labels, np.zeros_like(labels), matches, **sizes)
     return np.concatenate([np.asarray(batch) for batch in sampler])
 
 
@@ -266,41 +254,30 @@ def is_finer(function: Ints, propensity: Floats) -> bool:
 
 def conditional_information(joint: Floats, function: Ints) -> float:
     """I(Y; Z | b(Z)) in nats, of a joint distribution [values of Z, labels]."""
-    total = 0.0
-    for code in np.unique(function):
-        part = joint[function == code]
-        total += float(part.sum()) * mutual_information(part)
-    return total
+    parts = [joint[function == code] for code in np.unique(function)]
+    return sum(float(part.sum()) * mutual_information(part) for part in parts)
 
 
 def examine_functions(n_examples: int, *, seed: int) -> pd.DataFrame:
-    """Match a sample exactly on every function of `FUNCTIONS`, and see what is left, in nats.
-
-    All labels are matched (a = m − 1), so a balancing score leaves nothing of I(Y; Z).
-    """
+    """Match on each of `FUNCTIONS` with a = m − 1: a balancing score leaves no I(Y; Z)."""
     generator = np.random.default_rng([seed, 0x36])
     n_values, m = PROPENSITY.shape
     z = generator.integers(n_values, size=n_examples)
     steps = PROPENSITY[z].cumsum(axis=1)
     labels = (generator.random(n_examples)[:, None] > steps).sum(axis=1).clip(max=m - 1)
-    environments = np.zeros_like(labels)
+    before = mutual_information(cross_table(z, labels))
     found = []
     for name, codes in FUNCTIONS.items():
         function = np.array(codes)
         matches = match_covariate(
-            function[z], labels, environments, n_labels=m, generator=generator
+            function[z], labels, np.zeros_like(labels), n_labels=m, generator=generator
         )
         rows = _draw_epoch(labels, matches, anchors=100, n_matches=m - 1, seed=seed)
-        found.append(
-            {
-                "b(Z)": name,
-                "finer": is_finer(function, PROPENSITY),
-                "I(Y;Z|b)": conditional_information(PROPENSITY / n_values, function),
-                "I(Y;Z) in batches": mutual_information(cross_table(z[rows], labels[rows])),
-                "I(Y;Z) before": mutual_information(cross_table(z, labels)),
-            }
-        )
-    return pd.DataFrame(found)
+        left = mutual_information(cross_table(z[rows], labels[rows]))
+        told = conditional_information(PROPENSITY / n_values, function)
+        found.append((name, is_finer(function, PROPENSITY), told, left, before))
+    columns = ["b(Z)", "finer", "I(Y;Z|b)", "I(Y;Z) in batches", "I(Y;Z) before"]
+    return pd.DataFrame(found, columns=columns)
 
 
 # --- the experiment ----------------------------------------------------------------------------
@@ -312,50 +289,29 @@ def list_balance_cases(seed: int, quick: bool) -> list[BalanceCase]:
     for m in (2, 5) if quick else LABELS:
         for matching in MATCHINGS:
             learned = matching == LEARNED
+            steps = (150 if quick else 600) if learned else 0
+            sizes = 8_000 if quick else 20_000, 1 if learned else 4, steps
             every = sorted({1, m // 2, m - 1}) if learned else range(1, m)
-            for a in every:
-                size = 8_000 if quick else 20_000
-                steps = (150 if quick else 600) if learned else 0
-                cases.append(BalanceCase(m, a, matching, size, 1 if learned else 4, steps, seed))
+            cases += [BalanceCase(m, a, matching, *sizes, seed) for a in every]
     return cases
 
 
 def judge_balance(records: pd.DataFrame, seed: int, quick: bool) -> Judgement:
     """Whether exact matches follow the formula and exactly the finer functions balance."""
     size = 2_000 if quick else 6_000
-    functions = examine_functions(size, seed=seed)
+    functions, ties = examine_functions(size, seed=seed), examine_ties(size, seed=seed)
+    learned = records["matching"] == LEARNED
+    shares = records.assign(p_value=records["p_value"].where(~learned).astype(float))
     tables = {
-        "labels in batches": tabulate_shares(records),
-        "values of Z that share a score": examine_ties(size, seed=seed),
+        "labels in batches": shares[list(COLUMNS)].rename(columns=COLUMNS),
+        "values of Z that share a score": ties,
         "balancing scores": functions,
     }
-    return tables, draw_balance(records), *describe_balance(records, functions)
-
-
-def tabulate_shares(records: pd.DataFrame) -> pd.DataFrame:
-    """A row for every case: the gap to the formula, beside that of random batches."""
-    names = {
-        "n_labels": "m",
-        "n_matches": "a",
-        "matching": "matched on",
-        "gap": "mean gap",
-        "largest_gap": "largest gap",
-        "gap_of_random_batches": "of random batches",
-        "p_value": "p-value",
-    }
-    exact = records["matching"] != LEARNED
-    shown = records.assign(p_value=records["p_value"].where(exact).astype(float))
-    return shown[list(names)].rename(columns=names)
-
-
-def describe_balance(records: pd.DataFrame, functions: pd.DataFrame) -> tuple[bool, str]:
-    """Whether exact matches follow the formula and exactly the finer functions balance."""
-    learned = records[records["matching"] == LEARNED]
-    exact = records[records["matching"] != LEARNED]
+    exact, others = records[~learned], records[learned]
     tested = exact["p_value"].dropna().astype(float)
     together = float(combine_pvalues(tested).pvalue)
     full = exact.loc[exact["p_value"].isna(), "largest_gap"].max()
-    share = (learned["gap"] / learned["gap_of_random_batches"]).mean()
+    share = (others["gap"] / others["gap_of_random_batches"]).mean()
     of_first = functions["I(Y;Z) in batches"] / functions["I(Y;Z) before"]
     left, kept = of_first[functions["finer"]].max(), of_first[~functions["finer"]].min()
     holds = bool(together > LEAST_P and full < 1e-9 and left < 0.05 < kept)
@@ -366,7 +322,7 @@ def describe_balance(records: pd.DataFrame, functions: pd.DataFrame) -> tuple[bo
         f"Functions finer than s(Z) leave at most {left:.1%} of I(Y;Z) in batches; coarser ones "
         f"leave at least {kept:.0%}, as Theorem 3.6 says."
     )
-    return holds, words
+    return tables, draw_balance(records), holds, words
 
 
 def draw_balance(records: pd.DataFrame) -> Figure:
@@ -377,9 +333,10 @@ def draw_balance(records: pd.DataFrame) -> Figure:
     for axes, m in zip(panels, labels, strict=True):
         for matching, colour in COLOURS.items():
             own = records[(records["n_labels"] == m) & (records["matching"] == matching)]
-            style = "o-" if matching == MATCHINGS[0] else "s--"
+            plain = matching == MATCHINGS[0]
+            style = "o-" if plain else "s--"
             axes.plot(own["n_matches"], own["gap"], style, color=colour, label=matching)
-            if matching == MATCHINGS[0]:
+            if plain:
                 before = own["gap_of_random_batches"]
                 axes.plot(own["n_matches"], before, "x:", color="#999999", label="random batches")
         axes.set_yscale("symlog", linthresh=1e-3)

@@ -48,11 +48,7 @@ COLOURS = {"enough": "#1b7837", "control": "#999999", "pairs": "#2166ac", "unali
 
 @dataclass(frozen=True)
 class IdentificationCase:
-    """One model to fit to one synthetic world.
-
-    `networks` is "one" for all labels, "per-label", or "plain" for a VAE that is told neither
-    label nor environment.
-    """
+    """One model for one synthetic world; a "plain" VAE is told neither label nor environment."""
 
     name: str
     role: str  # "enough", "control", "pairs" or "unaligned"
@@ -79,26 +75,22 @@ def list_cases(seed: int, quick: bool) -> list[IdentificationCase]:
     its own; three with several labels are enough only when pairs are counted. With a network
     for each label, nothing aligns the labels' z with each other.
     """
-    cases = [
-        IdentificationCase("12 environments, k = 1", "enough", 1, 2, 12),
-        IdentificationCase("12 environments, k = 2", "enough", 2, 2, 12),
-        IdentificationCase("plain VAE, k = 1", "control", 1, 2, 12, networks="plain"),
-        IdentificationCase("plain VAE, k = 2", "control", 2, 2, 12, networks="plain"),
-        IdentificationCase("5 pairs, k = 1", "control", 1, 5, 1),
-        IdentificationCase("10 pairs, k = 2", "control", 2, 10, 1),
-        IdentificationCase("L singular, k = 1", "control", 1, 2, 12, rank=2),
-        IdentificationCase("6 pairs, one network, k = 1", "pairs", 1, 2, 3),
-        IdentificationCase(
-            "6 pairs, a network each, k = 1", "pairs", 1, 2, 3, "per-label", "per-label"
-        ),
-        IdentificationCase("12 pairs, one network, k = 2", "pairs", 2, 4, 3),
-        IdentificationCase(
-            "12 pairs, a network each, k = 2", "pairs", 2, 4, 3, "per-label", "per-label"
-        ),
-        IdentificationCase(
-            "12 environments, a network each", "unaligned", 1, 2, 12, "per-label", "per-label"
-        ),
+    own = "per-label", "per-label"  # mechanism and networks
+    rows: list[tuple[Any, ...]] = [
+        ("12 environments, k = 1", "enough", 1, 2, 12),
+        ("12 environments, k = 2", "enough", 2, 2, 12),
+        ("plain VAE, k = 1", "control", 1, 2, 12, "shared", "plain"),
+        ("plain VAE, k = 2", "control", 2, 2, 12, "shared", "plain"),
+        ("5 pairs, k = 1", "control", 1, 5, 1),
+        ("10 pairs, k = 2", "control", 2, 10, 1),
+        ("L singular, k = 1", "control", 1, 2, 12, "shared", "one", 2),
+        ("6 pairs, one network, k = 1", "pairs", 1, 2, 3),
+        ("6 pairs, a network each, k = 1", "pairs", 1, 2, 3, *own),
+        ("12 pairs, one network, k = 2", "pairs", 2, 4, 3),
+        ("12 pairs, a network each, k = 2", "pairs", 2, 4, 3, *own),
+        ("12 environments, a network each", "unaligned", 1, 2, 12, *own),
     ]
+    cases = [IdentificationCase(*row) for row in rows]
     if quick:
         chosen = (0, 2, 4, 7)
         cases = [replace(cases[i], n_train=6_000, n_test=2_000, steps=300) for i in chosen]
@@ -108,13 +100,13 @@ def list_cases(seed: int, quick: bool) -> list[IdentificationCase]:
 
 def make_scm(case: IdentificationCase) -> SyntheticSCM:
     """The world of a case. Squares make k = 2 harder, so its mixing bends less."""
-    spreads = (2.0, 0.7) if case.statistics == 1 else (1.0, 1.0)
+    slope, *spreads = (0.2, 2.0, 0.7) if case.statistics == 1 else (0.3, 1.0, 1.0)
     return SyntheticSCM(
         n_latents=case.n_latents,
         n_labels=case.n_labels,
         n_environments=case.n_environments,
         statistics=case.statistics,
-        slope=0.2 if case.statistics == 1 else 0.3,
+        slope=slope,
         mechanism=case.mechanism,
         environment_spread=spreads[0],
         label_spread=spreads[1],
@@ -125,15 +117,13 @@ def make_scm(case: IdentificationCase) -> SyntheticSCM:
 
 def fit_case(case: IdentificationCase, sample: SyntheticSample) -> LatentCovariateModel:
     """Fit the model of a case to a sample of its world; n and k are the true ones."""
-    plain = case.networks == "plain"
-    m, n_environments = (1, 1) if plain else (case.n_labels, case.n_environments)
+    m, n_environments = case.n_labels, case.n_environments
+    if case.networks == "plain":
+        m, n_environments = 1, 1
     labels, environments = _tell(case, sample)
-    n_features = sample.x.shape[1]
-    networks: dict[str, Any] = {
-        "hidden": HIDDEN,
-        "per_label": case.networks == "per-label",
-        "feature_noise": FEATURE_NOISE,
-    }
+    n, n_features = case.n_latents, sample.x.shape[1]
+    networks: dict[str, Any] = {"hidden": HIDDEN, "feature_noise": FEATURE_NOISE}
+    networks["per_label"] = case.networks == "per-label"
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         torch.manual_seed(case.seed)
         warnings.simplefilter("ignore")  # that nk + 1 pairs are missing is what controls are for
@@ -141,10 +131,10 @@ def fit_case(case: IdentificationCase, sample: SyntheticSample) -> LatentCovaria
             (n_features,),
             m,
             n_environments,
-            latent_dim=case.n_latents,
+            latent_dim=n,
             prior=PRIORS[case.statistics],
-            encoder=ResidualEncoder(n_features, m, n_environments, case.n_latents, **networks),
-            decoder=ResidualDecoder(n_features, m, case.n_latents, **networks),
+            encoder=ResidualEncoder(n_features, m, n_environments, n, **networks),
+            decoder=ResidualDecoder(n_features, m, n, **networks),
         )
     x = torch.from_numpy(sample.x).float()
     start_from_components(model, x, torch.from_numpy(labels), torch.from_numpy(environments))
@@ -181,35 +171,37 @@ def measure_recovery(case: IdentificationCase) -> Record:
     found = model.encode(source.x, y, e)[0].double().numpy()
     twin = ObservationalTwin(scm, seed=case.seed)
     other = twin.to_twin(test.z, test.labels)
+    statistics, truth = scm.sufficient_statistics, test.log_propensity
     record: Record = {
         "pairs": case.n_labels * case.n_environments,
         "condition_holds": scm.identifiability().holds,
         **_compare(scm, test.z, found, test.labels, ""),
-        "r2_one_map": affine_r2(
-            scm.sufficient_statistics(test.z), scm.sufficient_statistics(found)
-        ),
-        "r2_of_x": average_within(
-            affine_r2, scm.sufficient_statistics(test.z), test.x, test.labels
-        ),
+        "r2_one_map": affine_r2(statistics(test.z), statistics(found)),
+        "r2_of_x": average_within(affine_r2, statistics(test.z), test.x, test.labels),
         "mcc": average_within(mean_correlation, test.z, found, test.labels),
-        "score_distance_twin": score_distance(
-            test.log_propensity, twin.log_propensity(other, test.environments)
-        ),
+        "score_distance_twin": score_distance(truth, twin.log_propensity(other, test.environments)),
         "score_distance_constant": score_distance(
-            test.log_propensity, np.full_like(test.log_propensity, -np.log(case.n_labels))
+            truth, np.full_like(truth, -np.log(case.n_labels))
         ),
     }
     if case.networks == "plain":
-        turned = _turn_freely(model, found, case.seed)
+        # Another Z that it explains x with as well: turned where its own prior is round.
+        own = {name: value.double().numpy()[0] for name, value in model.prior.state_dict().items()}
+        log_variances = own.get("log_variance", np.zeros_like(own["mean"]))
+        swirl = Swirl(own["mean"], log_variances, np.random.default_rng(case.seed))
         nothing = {"score_distance": None, "match_loss": None, "r2_truth": None}
-        return {**record, **_compare(scm, test.z, turned, test.labels, "_twin"), **nothing}
+        turned = _compare(scm, test.z, swirl.apply(found), test.labels, "_twin")
+        return {**record, **turned, **nothing}
     scores = log_scores(model, source, test.labels, test.environments, reading="observed")
+    best, used = (
+        match_distance(truth, by, test.labels, test.environments) for by in (truth, scores)
+    )
     return {
         **record,
         **_compare(scm, other, found, test.labels, "_twin"),
         "r2_truth": _compare(scm, other, test.z, test.labels, "")["r2"],
-        "score_distance": score_distance(test.log_propensity, scores),
-        "match_loss": _match_loss(test, scores),
+        "score_distance": score_distance(truth, scores),
+        "match_loss": used - best,
     }
 
 
@@ -224,26 +216,9 @@ def _compare(
     scm: SyntheticSCM, truth: Floats, found: Floats, labels: Ints, suffix: str
 ) -> dict[str, float]:
     """Affine R² of T(truth) from T(found) within labels: over all columns, and at the worst."""
-    statistics = scm.sufficient_statistics(truth), scm.sufficient_statistics(found)
-    return {
-        f"r2{suffix}": average_within(affine_r2, *statistics, labels),
-        f"worst{suffix}": average_within(worst_direction_r2, *statistics, labels),
-    }
-
-
-def _turn_freely(model: LatentCovariateModel, found: Floats, seed: int) -> Floats:
-    """Another Z that a plain VAE explains x with as well: turned where its own prior is round."""
-    own = {name: value.double().numpy()[0] for name, value in model.prior.state_dict().items()}
-    means = own["mean"]  # [1, n]
-    log_variances = own.get("log_variance", np.zeros_like(means))
-    return Swirl(means, log_variances, np.random.default_rng(seed)).apply(found)
-
-
-def _match_loss(test: SyntheticSample, scores: Floats) -> float:
-    """How much farther apart, in the true score, learned matches are than the best ones."""
-    groups = test.labels, test.environments
-    best = match_distance(test.log_propensity, test.log_propensity, *groups)
-    return match_distance(test.log_propensity, scores, *groups) - best
+    both = scm.sufficient_statistics(truth), scm.sufficient_statistics(found)
+    measures = {"r2": affine_r2, "worst": worst_direction_r2}
+    return {n + suffix: average_within(measure, *both, labels) for n, measure in measures.items()}
 
 
 # --- the experiment ----------------------------------------------------------------------------
@@ -300,58 +275,47 @@ def tabulate_scores(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_recovery(z: pd.DataFrame, scores: pd.DataFrame) -> tuple[bool, str]:
-    """Whether enough environments recover Z and its score while controls do not; in words.
+    """The verdict in words; controls count by truth or twin, whichever is less like the fit."""
 
-    Controls are judged against the truth or a twin, whichever is less like what was found: the
-    data cannot tell which of them is right.
-    """
+    def show(role: str, column: str, table: pd.DataFrame = z) -> str:
+        values = table.loc[table["role"] == role, column]
+        low, high = float(values.min()), float(values.max())
+        return f"{low:.2f}" if round(low, 2) == round(high, 2) else f"{low:.2f} to {high:.2f}"
+
+    roles = set(z["role"])
     either = z[["R²", "twin"]].min(axis=1)
     worst = z[["worst direction", "twin, worst"]].min(axis=1)
     enough, control = z["role"] == "enough", z["role"] == "control"
     least, least_worst = float(either[enough].min()), float(worst[enough].min())
-    best_control = float(worst[control].max())
     largest = float(scores.loc[scores["role"] == "enough", "TV"].max())
-    holds = least >= RECOVERED and largest <= SCORED and best_control < least_worst - CLEARLY
+    apart = float(worst[control].max()) < least_worst - CLEARLY
     words = (
         f"With enough environments for every label, the model recovers Z up to an affine map: R² "
         f"is at least {least:.3f}, and {least_worst:.3f} in the worst direction. The score is "
         f"within a total variation of {largest:.3f}. Where the condition fails, the data "
         f"allow another Z, a twin, and no fit can agree with both. The controls have R² "
-        f"{_show_range(z['R²'][control])} with the truth "
-        f"({_show_range(z['worst direction'][control])} in the worst direction), "
+        f"{show('control', 'R²')} with the truth "
+        f"({show('control', 'worst direction')} in the worst direction), "
         f"owing to the smoothness of networks. With a twin they have "
-        f"{_show_range(z['twin'][control])} ({_show_range(z['twin, worst'][control])})."
+        f"{show('control', 'twin')} ({show('control', 'twin, worst')})."
     )
-    return holds, words + _describe_pairs(z) + _describe_alignment(z, scores)
-
-
-def _describe_pairs(z: pd.DataFrame) -> str:
-    """Whether the paper's count of pairs sufficed."""
-    pairs = z["role"] == "pairs"
-    if not pairs.any():
-        return ""
-    if float(z["twin by truth"][pairs].min()) >= RECOVERED:
-        return " Where only pairs are counted, no twin was found."
-    return (
-        f" Counting pairs does not suffice: condition (3) holds, yet the data allow a twin. The "
-        f"fit has R² {_show_range(z['R²'][pairs])} with the truth "
-        f"({_show_range(z['worst direction'][pairs])} in the worst direction) and "
-        f"{_show_range(z['twin'][pairs])} with the twin ({_show_range(z['twin, worst'][pairs])})."
-    )
-
-
-def _describe_alignment(z: pd.DataFrame, scores: pd.DataFrame) -> str:
-    """What a network for every label does to the score, even with enough environments."""
-    apart = scores["role"] == "unaligned"
-    if not apart.any():
-        return ""
-    r2 = z.loc[z["role"] == "unaligned", "R²"]
-    return (
-        f" Environments do not align the labels with each other. With a network for each label, Z "
-        f"is recovered within labels (R² {_show_range(r2)}), but the score is off by "
-        f"{_show_range(scores['TV'][apart])}, as a twin's is "
-        f"({_show_range(scores['TV of a twin'][apart])}). A shared network aligns them."
-    )
+    if "pairs" in roles and z.loc[z["role"] == "pairs", "twin by truth"].min() >= RECOVERED:
+        words += " Where only pairs are counted, no twin was found."
+    elif "pairs" in roles:
+        words += (
+            f" Counting pairs does not suffice: condition (3) holds, yet the data allow a twin. "
+            f"The fit has R² {show('pairs', 'R²')} with the truth "
+            f"({show('pairs', 'worst direction')} in the worst direction) and "
+            f"{show('pairs', 'twin')} with the twin ({show('pairs', 'twin, worst')})."
+        )
+    if "unaligned" in set(scores["role"]):
+        words += (
+            f" Environments do not align the labels with each other. With a network for each "
+            f"label, Z is recovered within labels (R² {show('unaligned', 'R²')}), but the score "
+            f"is off by {show('unaligned', 'TV', scores)}, as a twin's is "
+            f"({show('unaligned', 'TV of a twin', scores)}). A shared network aligns them."
+        )
+    return least >= RECOVERED and largest <= SCORED and apart, words
 
 
 def draw_recovery(records: pd.DataFrame) -> Figure:
@@ -379,11 +343,6 @@ def draw_recovery(records: pd.DataFrame) -> Figure:
 def _show_quartiles(values: pd.Series) -> str:
     low, high = values.quantile([0.25, 0.75])
     return f"{low:.3f}–{high:.3f}"
-
-
-def _show_range(values: pd.Series) -> str:
-    low, high = float(values.min()), float(values.max())
-    return f"{low:.2f}" if round(low, 2) == round(high, 2) else f"{low:.2f} to {high:.2f}"
 
 
 IDENTIFIABILITY = Experiment("identifiability", list_cases, measure_recovery, judge_recovery)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.stats import norm
 from torch import Tensor, nn
@@ -35,26 +36,31 @@ COLOURS = {"random": "#b2182b", "balanced": "#2166ac"}
 # --- worlds small enough for Bayes' rule: risks in any environment, exactly ---------------------
 
 
-class World(ABC):
+class World:
     """Two labels; x = (u, views): u tells of the label, the views of the covariate, no more.
 
     So Y and Z are independent given X in the balanced environment, as Theorem 2.4 assumes.
-    An environment is one number, how Z goes with Y; 0 is balanced.
+    An environment is one number, how Z goes with Y; 0 is balanced. `grid` has all of them.
     """
 
     name: str
     grid: tuple[float, ...]
     training: tuple[float, ...]
 
-    @abstractmethod
     def bayes_risk(self, of: float, within: float) -> tuple[float, float]:
         """Cross-entropy and error in environment `within` of p^e(Y|X) with e = `of`."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def sample(
-        self, environment: float, n_examples: int, generator: np.random.Generator
-    ) -> tuple[Floats, Ints]:
-        """Examples x [N, 1 + N_VIEWS] and labels [N] of an environment."""
+    def draw(self, environment: float, labels: Ints, generator: Generator) -> tuple[Floats, Floats]:
+        """u and z of examples with these labels."""
+        raise NotImplementedError
+
+    def sample(self, environment: float, n: int, generator: Generator) -> tuple[Floats, Ints]:
+        """Examples x [N, 1 + N_VIEWS] and labels [N]; the views are z with noise."""
+        labels = generator.integers(2, size=n)
+        u, z = self.draw(environment, labels, generator)
+        views = z[:, None] + VIEW_NOISE * generator.normal(size=(n, N_VIEWS))
+        return np.concatenate([u[:, None], views], axis=1), labels
 
     def worst_bayes_risk(self, of: float) -> tuple[float, float]:
         """The largest cross-entropy and the largest error over the grid."""
@@ -64,12 +70,9 @@ class World(ABC):
 
 @dataclass(frozen=True)
 class DiscreteWorld(World):
-    """Two bits, ColoredMNIST without pixels: u is y flipped with `flip`, z agrees with y or not.
+    """Two bits, as in ColoredMNIST: u is y flipped with `flip`, and p(z = y | y) = (1 + r) / 2.
 
-    An environment r has p(z = y | y) = (1 + r) / 2.
-
-    >>> world = DiscreteWorld()
-    >>> cross_entropy, error = world.bayes_risk(0.0, 0.9)
+    >>> cross_entropy, error = DiscreteWorld().bayes_risk(0.0, 0.9)
     >>> round(error, 3)
     0.25
     """
@@ -93,13 +96,10 @@ class DiscreteWorld(World):
         right = (posterior == posterior.max(axis=0)) / (posterior == posterior.max(axis=0)).sum(0)
         return float(cross_entropy), float(1.0 - (truth * right).sum())
 
-    def sample(
-        self, environment: float, n_examples: int, generator: np.random.Generator
-    ) -> tuple[Floats, Ints]:
-        labels = generator.integers(2, size=n_examples)
-        u = np.where(generator.random(n_examples) < self.flip, 1 - labels, labels)
-        z = np.where(generator.random(n_examples) < (1 + environment) / 2, labels, 1 - labels)
-        return _show(2.0 * u - 1.0, 2.0 * z - 1.0, generator), labels
+    def draw(self, environment: float, labels: Ints, generator: Generator) -> tuple[Floats, Floats]:
+        u = np.where(generator.random(len(labels)) < self.flip, 1 - labels, labels)
+        z = np.where(generator.random(len(labels)) < (1 + environment) / 2, labels, 1 - labels)
+        return 2.0 * u - 1.0, 2.0 * z - 1.0
 
 
 @dataclass(frozen=True)
@@ -130,22 +130,14 @@ class GaussianWorld(World):
         cross_entropy = weights @ np.logaddexp(0.0, -(mean + deviation * points))
         return float(cross_entropy), float(norm.cdf(-mean / deviation))
 
-    def sample(
-        self, environment: float, n_examples: int, generator: np.random.Generator
-    ) -> tuple[Floats, Ints]:
-        labels = generator.integers(2, size=n_examples)
+    def draw(self, environment: float, labels: Ints, generator: Generator) -> tuple[Floats, Floats]:
         sign = 2.0 * labels - 1.0
-        u = self.shift * sign + generator.normal(size=n_examples)
-        z = environment * sign + generator.normal(size=n_examples)
-        return _show(u, z, generator), labels
+        u = self.shift * sign + generator.normal(size=len(labels))
+        return u, environment * sign + generator.normal(size=len(labels))
 
 
 def tilted_risks(flips: tuple[float, float], tilt: float) -> tuple[float, float]:
-    """Cross-entropy in each label of the Bayes classifier of Y ⊥ Z with p(Y = 1) = `tilt`.
-
-    u is flipped with another probability in each label. No balanced environment: the labels
-    are independent of Z but not uniform. See `find_best_tilt`.
-    """
+    """Risk in each label of the Bayes classifier of Y ⊥ Z, p(Y = 1) = `tilt`; u flips by label."""
     told = np.array([[1 - flips[0], flips[0]], [flips[1], 1 - flips[1]]])  # p(u | y)
     posterior = told * np.array([[1 - tilt], [tilt]])
     posterior /= posterior.sum(axis=0)
@@ -168,12 +160,6 @@ def find_best_tilt(flips: tuple[float, float]) -> tuple[float, float, float]:
     worst = [max(tilted_risks(flips, float(tilt))) for tilt in tilts]
     best = int(np.argmin(worst))
     return float(tilts[best]), worst[best], max(tilted_risks(flips, 0.5))
-
-
-def _show(u: Floats, z: Floats, generator: np.random.Generator) -> Floats:
-    """u as it is, and z in `N_VIEWS` features with noise."""
-    views = z[:, None] + VIEW_NOISE * generator.normal(size=(len(z), N_VIEWS))
-    return np.concatenate([u[:, None], views], axis=1)
 
 
 WORLDS: dict[str, World] = {world.name: world for world in (DiscreteWorld(), GaussianWorld())}
@@ -206,28 +192,18 @@ def train_network(case: MinimaxCase) -> Record:
     world = WORLDS[case.world]
     generator = np.random.default_rng([case.seed, 0x24])
     parts = [world.sample(e, case.n_examples, generator) for e in world.training]
-    x = np.concatenate([part[0] for part in parts])
-    labels = np.concatenate([part[1] for part in parts])
-    environments = np.repeat(np.arange(len(parts)), case.n_examples)
-    if case.batches != "random":
-        balancer = CausalBalancer(random_state=case.seed).fit(x, labels, environments)
-        batches = _repeat(balancer.batch_sampler(ANCHORS))
+    x, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if case.batches == "random":
+        size = 2 * ANCHORS * len(parts)
+        batches = (generator.integers(len(labels), size=size) for _ in count())
     else:
-        batches = _draw_at_random(len(labels), 2 * ANCHORS * len(parts), generator)
+        environments = np.repeat(np.arange(len(parts)), case.n_examples)
+        balancer = CausalBalancer(random_state=case.seed).fit(x, labels, environments)
+        sampler = balancer.batch_sampler(ANCHORS)
+        batches = (np.asarray(batch) for _ in count() for batch in sampler)
     network = _fit_network(torch.from_numpy(x).float(), torch.from_numpy(labels), batches, case)
     risks = [_measure(network, world, e, case.n_test, generator) for e in world.grid]
     return {"cross_entropy": [risk[0] for risk in risks], "error": [risk[1] for risk in risks]}
-
-
-def _repeat(sampler: Iterable[list[int]]) -> Iterator[Ints]:
-    while True:
-        for batch in sampler:
-            yield np.asarray(batch)
-
-
-def _draw_at_random(n: int, size: int, generator: np.random.Generator) -> Iterator[Ints]:
-    while True:
-        yield generator.integers(n, size=size)
 
 
 def _fit_network(x: Tensor, y: Tensor, batches: Iterator[Ints], case: MinimaxCase) -> nn.Module:
@@ -251,7 +227,7 @@ def _fit_network(x: Tensor, y: Tensor, batches: Iterator[Ints], case: MinimaxCas
 
 @torch.no_grad()
 def _measure(
-    network: nn.Module, world: World, environment: float, n: int, generator: np.random.Generator
+    network: nn.Module, world: World, environment: float, n: int, generator: Generator
 ) -> tuple[float, float]:
     """Cross-entropy and error on fresh examples of an environment."""
     x, labels = world.sample(environment, n, generator)
@@ -277,9 +253,19 @@ def list_minimax_cases(seed: int, quick: bool) -> list[MinimaxCase]:
 
 def judge_risks(records: pd.DataFrame, seed: int, quick: bool) -> Judgement:
     """Whether the balanced classifier has the least worst-case risk, and networks come near it."""
-    table, beyond = tabulate_risks(records), tabulate_tilt()
-    tables = {"worst case over environments": table, "beyond the theorem": beyond}
-    return tables, draw_risks(records), *describe_risks(table, beyond)
+    table = tabulate_risks(records)
+    tilt, best, balanced = find_best_tilt(FLIPS)
+    beyond = {"flip of y = 0": FLIPS[0], "flip of y = 1": FLIPS[1], "best p(Y=1)": tilt}
+    tables = {
+        "worst case over environments": table,
+        "beyond the theorem": pd.DataFrame([{**beyond, "best": best, "balanced": balanced}]),
+    }
+    holds, words = describe_risks(table)
+    words += (
+        f" Where one label is harder to predict and label frequencies may change too, the "
+        f"balanced classifier is not minimax: {balanced:.3f} against {best:.3f}."
+    )
+    return tables, draw_risks(records), holds, words
 
 
 def tabulate_risks(records: pd.DataFrame) -> pd.DataFrame:
@@ -305,14 +291,7 @@ def tabulate_risks(records: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def tabulate_tilt() -> pd.DataFrame:
-    """Beyond the theorem: worst cases where label frequencies may change too, in nats."""
-    tilt, best, balanced = find_best_tilt(FLIPS)
-    row = {"flip of y = 0": FLIPS[0], "flip of y = 1": FLIPS[1], "best p(Y=1)": tilt}
-    return pd.DataFrame([{**row, "best": best, "balanced": balanced}])
-
-
-def describe_risks(table: pd.DataFrame, beyond: pd.DataFrame) -> tuple[bool, str]:
+def describe_risks(table: pd.DataFrame) -> tuple[bool, str]:
     """Whether the balanced classifier is the best one and networks come near it; in words."""
     parts, holds = [], True
     for name in WORLDS:
@@ -330,22 +309,16 @@ def describe_risks(table: pd.DataFrame, beyond: pd.DataFrame) -> tuple[bool, str
             f"{balanced['error']:.1%}, {100 * away:.1f} points from it{far}; ERM has "
             f"{erm['error']:.1%}"
         )
-    words = ". ".join(part[0].upper() + part[1:] for part in parts) + "."
-    tilt = beyond.iloc[0]
-    words += (
-        f" Where one label is harder to predict and label frequencies may change too, the "
-        f"balanced classifier is not minimax: {tilt['balanced']:.3f} against {tilt['best']:.3f}."
-    )
-    return holds, words
+    return holds, ". ".join(part[0].upper() + part[1:] for part in parts) + "."
 
 
 def draw_risks(records: pd.DataFrame) -> Figure:
     """Cross-entropy over the grid: Bayes classifiers of every environment, and networks."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     for axes, (name, world) in zip(figure.subplots(1, 2), WORLDS.items(), strict=True):
-        for environment in world.grid:
-            axes.plot(world.grid, _curve(world, environment), color="#cccccc", lw=0.8)
-        axes.plot(world.grid, _curve(world, 0.0), color="black", lw=2, label="Bayes, balanced")
+        styles = [(e, {"color": "#cccccc", "lw": 0.8}) for e in world.grid]
+        for of, style in [*styles, (0.0, {"color": "black", "lw": 2, "label": "Bayes, balanced"})]:
+            axes.plot(world.grid, [world.bayes_risk(of, e)[0] for e in world.grid], **style)
         for batches, title in BATCHES.items():
             own = _select(records, name, batches)["cross_entropy"]
             if len(own):
@@ -358,10 +331,6 @@ def draw_risks(records: pd.DataFrame) -> Figure:
     figure.axes[0].set_ylabel("cross-entropy there")
     figure.axes[1].legend(fontsize=8)
     return figure
-
-
-def _curve(world: World, environment: float) -> list[float]:
-    return [world.bayes_risk(environment, within)[0] for within in world.grid]
 
 
 def _select(records: pd.DataFrame, world: str, batches: str) -> pd.DataFrame:

@@ -94,7 +94,8 @@ def run_cases(
         )
         for case, measured in answers:
             done[_key(asdict(case))] = {"case": asdict(case), **measured}
-            _write(path, list(done.values()))
+            with write_whole(path) as temporary:
+                temporary.write_text("".join(map(write_line, done.values())))
             tracker.reach(sum(key in done for key in wanted), str(case))
     return [done[key] for key in wanted]
 
@@ -131,11 +132,6 @@ def _carry_out(work: Callable[[Any], Record], case: Any) -> tuple[Any, Record]:
 
 def _key(case: dict[str, Any]) -> str:
     return json.dumps(case, sort_keys=True)
-
-
-def _write(path: Path, records: list[Record]) -> None:
-    with write_whole(path) as temporary:
-        temporary.write_text("".join(map(write_line, records)))
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,8 @@ class SyntheticSCM:
         Layers of the mixing and the slope of their leaky ReLU; a smaller one bends more.
     mechanism : str
         "shared" is one network with y as an input, "per-label" an unrelated one for each.
-    environment_spread : float
-        How far environments differ in the means of z, in all labels alike.
-    label_spread : float
-        How far the labels of an environment differ in them: how well z predicts y.
+    environment_spread, label_spread : float
+        How far environments differ in the means of z, and how far the labels within one.
     rank : int, optional
         Confine the parameters λ to so many directions, so that L is singular.
     noise : float
@@ -83,15 +81,13 @@ class SyntheticSCM:
         noise: float = 0.02,
         seed: int = 0,
     ) -> None:
-        check_count("n_latents", n_latents)
-        check_count("n_labels", n_labels)
-        check_count("n_environments", n_environments)
-        check_count("statistics", statistics, most=2)
+        self.n_latents = check_count("n_latents", n_latents)
+        self.n_labels = check_count("n_labels", n_labels)
+        self.n_environments = check_count("n_environments", n_environments)
+        self.statistics = check_count("statistics", statistics, most=2)
         if rank is not None:
             check_count("rank", rank, most=n_latents)
-        self.mechanism = check_choice("mechanism", mechanism, MECHANISMS)
-        self.n_latents, self.n_labels, self.n_environments = n_latents, n_labels, n_environments
-        self.statistics, self.depth = statistics, depth
+        self.mechanism, self.depth = check_choice("mechanism", mechanism, MECHANISMS), depth
         generator = np.random.default_rng([seed, 0x5C4])
         shape = (n_labels, n_environments, n_latents if rank is None else rank)
         self.means = _vary(shape, environment_spread, label_spread, generator)
@@ -108,10 +104,8 @@ class SyntheticSCM:
         )
         n_features = n_latents + n_labels + SPARE_FEATURES
         self._embedding = draw_rotation(n_features, generator)[:, : n_latents + n_labels]
-        reference = self._draw(2000, generator)
-        self._noise_deviation = noise * float(self.mix(reference[0], reference[1]).std())
-
-    # --- the mechanism -------------------------------------------------------------------------
+        z, labels, _ = self._draw(2000, generator)
+        self._noise_deviation = noise * float(self.mix(z, labels).std())
 
     def mix(self, z: Floats, labels: Ints) -> Floats:
         """f_y(z) [N, features], without noise."""
@@ -122,8 +116,6 @@ class SyntheticSCM:
         for label, mixing in enumerate(self._mixings):
             mixed[labels == label] = mixing.apply(z[labels == label])
         return np.concatenate([mixed, code], axis=1) @ self._embedding.T
-
-    # --- the distribution ----------------------------------------------------------------------
 
     def sample(self, n_examples: int, *, seed: int) -> SyntheticSample:
         """Examples with their true z and propensity."""
@@ -137,10 +129,8 @@ class SyntheticSCM:
         labels = generator.integers(self.n_labels, size=n)
         environments = generator.integers(self.n_environments, size=n)
         deviation = np.exp(0.5 * self.log_variances[labels, environments])
-        z = self.means[labels, environments] + deviation * generator.normal(
-            size=(n, self.n_latents)
-        )
-        return z, labels, environments
+        moved = deviation * generator.normal(size=(n, self.n_latents))
+        return self.means[labels, environments] + moved, labels, environments
 
     def log_propensity(self, z: Floats, environments: Ints) -> Floats:
         """log p^e(y | z) [N, m] (Equation 3); labels are uniform in every environment."""
@@ -149,9 +139,8 @@ class SyntheticSCM:
     def natural_parameters(self) -> Floats:
         """λ^e(y) of every pair [m, |E|, n·k]."""
         precision = np.exp(-self.log_variances)
-        if self.statistics == 1:
-            return self.means * precision
-        return np.concatenate([self.means * precision, -0.5 * precision], axis=2)
+        parts = [self.means * precision, -0.5 * precision]
+        return np.concatenate(parts[: self.statistics], axis=2)
 
     def sufficient_statistics(self, z: Floats) -> Floats:
         """T(z) [N, n·k]: z, and for k = 2 its squares."""
@@ -206,10 +195,7 @@ class Mixing:
 def draw_mixing(
     width: int, *, depth: int, slope: float = 0.2, generator: np.random.Generator
 ) -> Mixing:
-    """A random mixing of `width` numbers; every layer bends at random places.
-
-    Weights are a rotation times gains of 0.7 … 1.3, so that no direction is lost on the way.
-    """
+    """A random mixing; weights are rotations times gains of 0.7 … 1.3, so no direction is lost."""
     if not 0 < slope <= 1:
         raise ValueError(f"slope must be above 0 and at most 1 to be invertible, got {slope}")
     if depth < 1:
@@ -252,10 +238,8 @@ def worst_direction_r2(truth: Floats, found: Floats) -> float:
     (True, True)
     """
     missed = _miss(truth, found)
-    kept = truth[1::2]
-    covariance = np.cov(kept.T)
     left = missed.T @ missed / len(missed)
-    return float(1.0 - eigh(left, covariance, eigvals_only=True)[-1])
+    return float(1.0 - eigh(left, np.cov(truth[1::2].T), eigvals_only=True)[-1])
 
 
 def average_within(
@@ -288,11 +272,7 @@ def score_distance(log_truth: Floats, log_found: Floats) -> float:
 
 
 def match_distance(log_truth: Floats, log_used: Floats, labels: Ints, environments: Ints) -> float:
-    """Mean total variation of *true* propensities between anchors and their matches.
-
-    Matches are made on `log_used`. Against matching on the truth itself the difference is what
-    learned scores cost.
-    """
+    """Mean total variation of *true* propensities between anchors and matches by `log_used`."""
     nearest = match_scores(log_used, labels, environments).indices[:, :, 0]  # [N, m]
     anchors, others = np.nonzero(nearest >= 0)
     true = np.exp(log_truth)

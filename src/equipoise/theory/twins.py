@@ -1,7 +1,6 @@
 """Two models, one distribution of (x, y) in every environment: what no amount of data can tell.
 
-Theorem 3.3 compares p(x | y, e) of different labels at one x, though f being injective ties every
-x to one label. A twin uses this freedom: it changes the coordinates of every label on its own.
+A twin changes the coordinates of every label on its own: f being injective ties x to one label.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ class ObservationalTwin:
         ]
         self.means = np.einsum("yij,yej->yei", self._rotations, scm.means)
         squares = np.square(self._rotations)  # 0 and 1 where variances are not 1 already
-        variances = np.einsum("yij,yej->yei", squares, np.exp(scm.log_variances))
-        self.log_variances = np.log(variances)
+        self.log_variances = np.log(np.einsum("yij,yej->yei", squares, np.exp(scm.log_variances)))
 
     @property
     def n_twisted(self) -> tuple[int, ...]:
@@ -88,7 +86,10 @@ class Swirl:
         _, sizes, directions = np.linalg.svd((means - means[0]) / self._deviation)
         rank = int((sizes > 1e-9 * max(1.0, sizes[0])).sum())
         self._told, free = directions[:rank], directions[rank:]
-        self._frames = [_draw_turn(len(free), generator) @ free for _ in range(ROUNDS)]
+        turns = [draw_rotation(len(free), generator) for _ in range(ROUNDS)]
+        # Without reflections: mirrored, a second swirl in a plane would undo the first.
+        mirrored = np.where(np.arange(len(free)), 1, -1)
+        self._frames = [(t if np.linalg.det(t) > 0 else t * mirrored) @ free for t in turns]
         self.n_directions = len(free) if len(free) > 1 else 0
 
     def apply(self, z: Floats) -> Floats:
@@ -165,12 +166,6 @@ def find_freedom(
     varied = np.abs(log_variances - log_variances[0]).max() > 0
     found = (LevelFlow if varied else Swirl)(means, log_variances, generator)
     return found if found.n_directions else None
-
-
-def _draw_turn(n: int, generator: np.random.Generator) -> Floats:
-    """A rotation without reflection: mirrored, a second swirl in a plane would undo the first."""
-    turn = draw_rotation(n, generator)
-    return turn if n == 0 or np.linalg.det(turn) > 0 else turn * np.where(np.arange(n), 1, -1)
 
 
 def swirl_pairs(h: Floats) -> Floats:
