@@ -53,7 +53,7 @@ def examine_examples(
     if X is not None:
         examples, table = read_further(balancer, X, y, environments, covariates)
     codes, z, names = (balancer._labels, balancer._environments), balancer.z_, balancer.names_
-    found: Any = balancer.log_scores_, balancer.matches_, balancer.weights_
+    found: tuple[Any, Any, Any] = (balancer.log_scores_, balancer.matches_, balancer.weights_)
     if examples is None:
         return Examined(None, *codes, z, *found, None, table, names.features)
     fitted, codes = codes, (examples.labels, examples.environments)
