@@ -203,7 +203,7 @@ def _compare(metric: str, spread: float, anchors: Scores, candidates: Scores) ->
     agree = np.mean(found[sample, 0] == exact.positions[:, 0])
     mine = np.mean(nearest.positions[sample, 0] == exact.positions[:, 0])
     name = type(index).__name__
-    engine = next(iter(search.chosen.values()))
+    engine = next(iter(search.chosen.values()), "blocked")
     print(
         f"{metric:3} spread {spread:g}: {name} {theirs:6.2f} s, agrees with float64 {agree:.4f}; "
         f"ours ({engine}) {ours:6.2f} s, agrees {mine:.4f}: {theirs / ours:.1f}× as fast",

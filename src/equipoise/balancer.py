@@ -24,6 +24,7 @@ from equipoise.scoring import Reading, learn_score
 if TYPE_CHECKING:
     from equipoise.diagnosis import BalanceDiagnostics
 
+Column = ArrayLike | None
 Floats = NDArray[np.float64]
 
 
@@ -36,8 +37,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         "varying": the part of X whose link with the label changes between environments.
         "all": all of the latent covariate Z, as in the paper. "given": the covariates alone.
     method : str
-        "match": every example with its nearest of the other labels. "overlap" and "entropy":
-        overlap weights and entropy balancing.
+        "match" each example with its nearest of the other labels, or weigh: "overlap", "entropy".
     n_matches : int, optional
         Other labels joined to every anchor (a); default m − 1, up to 9.
     metric : str
@@ -45,8 +45,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     n_nearest : int
         Matches kept for every label; a batch draws one of them at random.
     tolerance : float, "auto" or None
-        Of these, those farther than this are dropped, unless they are the nearest. "auto": 5 %
-        of the mean distance of a score from its environment's label frequencies, at least 0.01.
+        Matches farther than this are dropped, unless they are the nearest; see `choose_tolerance`.
     caliper : float, str or None
         The largest distance of a match; "0.2sd" means deviations of the logit.
     reuse_max : int or None
@@ -79,20 +78,14 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         Dimensions found whose link with the label varies.
     weights_ : array [N]
         A weight for each fitted example, mean 1: `sample_weight` for any estimator.
-    log_scores_ : array [N, m]
-        Balancing scores, each by a model that did not see the example.
-    z_ : array [N, k]
-        What is balanced: the varying coordinates, or all of Z.
+    log_scores_, z_ : array [N, m], array [N, k]
+        Balancing scores, each by a model that did not see the example; what is balanced.
     matches_ : Matches or None
         Indices are rows of X; None for weights.
     classes_, environments_ : array
         Labels and environments as given, sorted; codes are positions.
-    score_ : BalancingScore
-        The fitted score.
-    covariates_ : DataFrame or None
-        Given covariates of the fitted examples.
-    names_ : DataNames
-        Names of labels, environments and features; further data are matched by name.
+    score_, names_, covariates_ : BalancingScore, DataNames, DataFrame or None
+        The fitted score, names by which further data are matched, given covariates.
 
     Examples
     --------
@@ -143,39 +136,16 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         random_state: int | None = 0,
         verbose: bool = False,
     ) -> None:
-        self.balance_on = balance_on
-        self.method = method
-        self.n_matches = n_matches
-        self.metric = metric
-        self.n_nearest = n_nearest
-        self.tolerance = tolerance
-        self.caliper = caliper
-        self.reuse_max = reuse_max
-        self.common_support = common_support
-        self.exact = exact
-        self.target = target
-        self.prior = prior
-        self.latent_dim = latent_dim
-        self.reading = reading
-        self.hidden = hidden
-        self.feature_noise = feature_noise
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.lr = lr
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        given = locals()
+        self.__dict__.update({name: given[name] for name in self._get_param_names()})
 
     matches_: Any
-
-    # --- fitting -------------------------------------------------------------------------------
 
     def fit(
         self,
         X: Any,
-        y: ArrayLike | None = None,
-        environments: ArrayLike | None = None,
+        y: Column = None,
+        environments: Column = None,
         *,
         covariates: Any = None,
         label: str | None = None,
@@ -226,9 +196,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         self._labels, self._environments = examples.labels, examples.environments
         return self
 
-    def check_fit(
-        self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | None = None, **how: Any
-    ) -> None:
+    def check_fit(self, X: Any, y: Column = None, environments: Column = None, **how: Any) -> None:
         """Refuse what `fit` would refuse, before anything is created; nothing is fitted."""
         check_parameters(self)
         with warnings.catch_warnings():
@@ -236,8 +204,6 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
             covariates = how.pop("covariates", None)
             examples, table = read_covariates(self, X, y, environments, covariates, **how)
         check_target(self, examples.names.classes, table)
-
-    # --- using ---------------------------------------------------------------------------------
 
     def batch_sampler(
         self,
@@ -252,17 +218,12 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         seed = self._seed if seed is None else seed
         how: dict[str, Any] = {"seed": seed, "num_replicas": num_replicas, "rank": rank}
+        codes = self._labels, self._environments
         if self.matches_ is None:
-            return WeightedBatchSampler(
-                self.weights_,
-                self._labels,
-                self._environments,
-                examples_per_environment=anchors_per_environment * (1 + self.n_matches_),
-                **how,
-            )
+            size = anchors_per_environment * (1 + self.n_matches_)
+            return WeightedBatchSampler(self.weights_, *codes, examples_per_environment=size, **how)
         return BalancedBatchSampler(
-            self._labels,
-            self._environments,
+            *codes,
             self.matches_,
             anchors_per_environment=anchors_per_environment,
             n_matches=self.n_matches_ if n_matches is None else n_matches,
@@ -270,30 +231,19 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         )
 
     def fit_resample(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        environments: ArrayLike | None = None,
-        *,
-        covariates: Any = None,
-        **columns: Any,
+        self, X: Any, y: Column = None, environments: Column = None, **how: Any
     ) -> tuple[Any, Any]:
         """Fit, then return X and y with every example once as anchor, followed by its matches.
 
         Examples without any match are left out, as in batches; with weights, rows are drawn by
         them. `sample_indices_` names the rows, so `environments[sample_indices_]` goes along.
         """
-        self.fit(X, y, environments, covariates=covariates, **columns)
+        self.fit(X, y, environments, **how)
         self.sample_indices_, resampled, labels = resample(self, X, y)
         return resampled, labels
 
     def score_examples(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        environments: ArrayLike | None = None,
-        *,
-        covariates: Any = None,
+        self, X: Any, y: Column = None, environments: Column = None, *, covariates: Any = None
     ) -> Floats:
         """Log-scores [N, m] of further examples of the same environments, e.g. a held-out part."""
         self._check_fitted()
@@ -301,17 +251,11 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         return self.score_.score(examples, table)
 
     def balanced_weights(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        environments: ArrayLike | None = None,
-        *,
-        covariates: Any = None,
+        self, X: Any, y: Column = None, environments: Column = None, *, covariates: Any = None
     ) -> Floats:
         """Weights [N], mean 1, under which a held-out part is balanced; none of it enters the fit.
 
-        The examples are scored by the fitted model and matched (or weighted) among themselves:
-        a weighted accuracy then estimates accuracy where nothing is spurious.
+        A weighted accuracy then estimates accuracy where nothing is spurious.
         """
         self._check_fitted()
         examples, table = read_further(self, X, y, environments, covariates)
@@ -336,13 +280,11 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         """The readings of the score that were compared."""
         return self.score_.readings
 
-    # --- looking -------------------------------------------------------------------------------
-
     def diagnose(
         self,
         X: Any = None,
-        y: ArrayLike | None = None,
-        environments: ArrayLike | None = None,
+        y: Column = None,
+        environments: Column = None,
         *,
         covariates: Any = None,
         known: Mapping[str, Any] | pd.DataFrame | None = None,
@@ -358,10 +300,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         return diagnose_examined(self, examined, known, with_price)
 
     def balance_table(self, *data: Any, **how: Any) -> pd.DataFrame:
-        """Standardised mean differences, variance ratios and KS, before and after, of all pairs.
-
-        A row for each environment (and pooled), covariate and pair of labels; see `diagnose`.
-        """
+        """Standardised mean differences, variance ratios and KS, before and after, of all pairs."""
         return self.diagnose(*data, **how, with_price=False).table
 
     def summary(self, *data: Any, **how: Any) -> str:
@@ -375,8 +314,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     def examine(
         self,
         X: Any = None,
-        y: ArrayLike | None = None,
-        environments: ArrayLike | None = None,
+        y: Column = None,
+        environments: Column = None,
         *,
         covariates: Any = None,
     ) -> Examined:
@@ -386,8 +325,6 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         return examine_examples(self, X, y, environments, covariates)
-
-    # --- keeping -------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Write the fitted balancer (score, matches, weights, names) as one safetensors file."""

@@ -130,8 +130,12 @@ def read_covariates(
             raise ValueError(f"covariate {absent[0]!r} is no column of X")
         covariates = X[list(covariates)]
         if X.select_dtypes(exclude="number").shape[1]:  # categories are read as covariates only
-            X = X.drop(columns=[c for c in covariates if not _is_number(X[c])])
-    environments = _fill_environments(X, y, environments, alone, columns, names)
+            is_number = pd.api.types.is_numeric_dtype
+            X = X.drop(columns=[c for c in covariates if not is_number(X[c])])
+    own = hasattr(X, "environments") or columns.get("environment") is not None
+    if environments is None and y is not None and not own:  # one environment for all
+        site = 0 if names is None or len(names.sites) != 1 else names.sites[0]
+        environments = np.full(len(y), site)
     examples = collect_examples(X, y, environments, names=names, **columns)
     if names is None:
         if len(examples.names.sites) > 1:
@@ -163,15 +167,8 @@ def read_further(
     balancer: CausalBalancer, X: Any, y: Any, environments: Any, covariates: Any
 ) -> tuple[Examples, pd.DataFrame | None]:
     """Further examples in the terms of the fit: by names where there are any."""
-    examples, table = read_covariates(
-        balancer,
-        X,
-        y,
-        environments,
-        covariates,
-        names=balancer.names_,
-        given=balancer.score_.given,
-    )
+    known: dict[str, Any] = {"names": balancer.names_, "given": balancer.score_.given}
+    examples, table = read_covariates(balancer, X, y, environments, covariates, **known)
     size = int(np.prod(examples.input_shape))
     if len(examples) and size != balancer.n_features_in_:
         raise ValueError(
@@ -179,22 +176,6 @@ def read_further(
             "features as input"
         )
     return examples, table
-
-
-def _fill_environments(
-    X: Any, y: Any, environments: Any, alone: bool, columns: Any, names: DataNames | None
-) -> Any:
-    """One environment for all, where none are given and X brings none along."""
-    if environments is not None or y is None or columns.get("environment") is not None:
-        return environments
-    if hasattr(X, "environments"):
-        return None
-    site = 0 if names is None or len(names.sites) != 1 else names.sites[0]
-    return np.full(len(y), site)
-
-
-def _is_number(column: pd.Series) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(column))
 
 
 def _read_widths(hidden: Any) -> tuple[int, ...] | None:

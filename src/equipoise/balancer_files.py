@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from equipoise.balance import pack_matches, unpack_matches
 from equipoise.data import DataNames
@@ -71,11 +70,9 @@ def load_balancer(balancer: Balancer, path: str | Path) -> Balancer:
 
 
 def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -> Balancer:
-    parameters = dict(facts["causal_balancer"])
-    for name in ("hidden", "exact"):
-        if isinstance(parameters[name], list):
-            parameters[name] = tuple(parameters[name])
-    balancer.set_params(**parameters)
+    parameters = facts["causal_balancer"]
+    lists = {k: tuple(v) for k, v in parameters.items() if isinstance(v, list)}
+    balancer.set_params(**parameters | lists)
     balancer.names_ = DataNames.from_facts(facts["names"])
     balancer.classes_, balancer.environments_ = balancer.names_.classes, balancer.names_.sites
     balancer.n_matches_, balancer.n_features_in_ = facts["n_matches"], facts["n_features"]
@@ -83,11 +80,11 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
         balancer.feature_names_in_ = np.array(balancer.names_.features, dtype=object)
     balancer._seed = facts["seed"]
     balancer.score_ = BalancingScore.from_state(tensors, facts["score"])
-    part = balancer.score_.part
-    balancer.n_varying_ = 0 if part is None else len(part)
+    balancer.n_varying_ = len(balancer.score_.part or ())
     for name in ("log_scores", "z", "weights"):
-        setattr(balancer, f"{name}_", tensors[name].numpy())
-        _refuse_nan(name, tensors[name].numpy())
+        setattr(balancer, f"{name}_", values := tensors[name].numpy())
+        if np.isnan(values.min(initial=0)):  # a minimum is NaN if any value is
+            raise ValueError(f"the saved balancer holds NaN in {name}: fit and save it again")
     balancer._labels = tensors["labels"].numpy()
     balancer._environments = tensors["environments"].numpy()
     balancer.matches_ = None
@@ -95,15 +92,8 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
         arrays = {name: value.numpy() for name, value in tensors.items() if "match" in name}
         balancer.matches_ = unpack_matches(arrays, **facts["matches"])
     table = facts["covariates"]
-    balancer.covariates_ = None
-    if table is not None:
-        balancer.covariates_ = pd.DataFrame(table["data"], columns=table["columns"])
+    balancer.covariates_ = table and pd.DataFrame(table["data"], columns=table["columns"])
     return balancer
-
-
-def _refuse_nan(name: str, values: NDArray[np.float64]) -> None:
-    if np.isnan(values.min(initial=0)):  # a minimum is NaN if any value is
-        raise ValueError(f"the saved balancer holds NaN in {name}: fit and save it again")
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,13 +35,11 @@ TIE_BREAK = 1e-3
 
 
 def choose_support(balancer: CausalBalancer, n_labels: int) -> bool | float | str:
-    """The rule for examples that some label hardly has; the paper has none.
-
-    With more than two labels an error in one of many small probabilities would decide.
-    """
-    if balancer.common_support is None:
+    """The rule for examples that some label hardly has: by default for two labels only."""
+    given: bool | float | str | None = balancer.common_support
+    if given is None:
         return "auto" if balancer.balance_on == "varying" and n_labels == 2 else False
-    return balancer.common_support
+    return given
 
 
 def match_examples(
@@ -59,18 +56,20 @@ def match_examples(
     tolerance = balancer.tolerance
     if isinstance(tolerance, str):  # "auto"
         tolerance = choose_tolerance(apart, examples.environments, balancer.metric)
+    exact = None
+    if len(balancer.exact) and covariates is not None:
+        # One code for each combination of the covariates that must agree.
+        joined = covariates[list(balancer.exact)].astype(str).agg("\x1f".join, axis=1)
+        exact = np.unique(joined, return_inverse=True)[1].astype(np.int64)
+    as_given = ("metric", "n_nearest", "caliper", "reuse_max", "n_jobs")
     return find_matches(
         apart,
         examples.labels,
         examples.environments,
-        metric=balancer.metric,
-        n_nearest=balancer.n_nearest,
-        caliper=balancer.caliper,
-        reuse_max=balancer.reuse_max,
         common_support=choose_support(balancer, scores.shape[1]),
-        exact=_code_exact(covariates, balancer.exact),
+        exact=exact,
         tolerance=tolerance,
-        n_jobs=balancer.n_jobs,
+        **{name: getattr(balancer, name) for name in as_given},
     )
 
 
@@ -122,25 +121,21 @@ def weigh_examples(
 
 def resample(balancer: CausalBalancer, X: Any, y: Any) -> tuple[Ints, Any, Any]:
     """Rows of the fitted X and y by matches or weights, with the rows' numbers before them."""
-    rows = _draw_rows(balancer)
+    generator = np.random.default_rng(balancer._seed)
+    if balancer.matches_ is None:  # as many rows as there are examples
+        n = len(balancer.weights_)
+        rows = generator.choice(n, n, p=balancer.weights_ / balancer.weights_.sum())
+    else:  # every anchor followed by its matches
+        sampler: Any = balancer.batch_sampler(anchors_per_environment=1)
+        anchors = np.flatnonzero(balancer.matches_.matched)
+        rows = sampler.draw_groups(anchors, generator).ravel()
+        rows = rows[rows >= 0]
     labels = balancer.classes_[balancer._labels[rows]]
     if _is_frame(y):
         labels = _take_rows(y, rows)
     if _is_frame(X) or isinstance(X, np.ndarray | list | tuple | torch.Tensor) or issparse(X):
         return rows, _take_rows(X, rows), labels
     return rows, balancer._examples.source.fetch(rows), labels
-
-
-def _draw_rows(balancer: CausalBalancer) -> Ints:
-    """Every anchor followed by its matches; with weights, as many rows as there are examples."""
-    generator = np.random.default_rng(balancer._seed)
-    if balancer.matches_ is None:
-        n = len(balancer.weights_)
-        return generator.choice(n, n, p=balancer.weights_ / balancer.weights_.sum())
-    sampler = balancer.batch_sampler(anchors_per_environment=1)
-    anchors = np.flatnonzero(balancer.matches_.matched)
-    groups = sampler.draw_groups(anchors, generator).ravel()  # type: ignore[union-attr]
-    return groups[groups >= 0]
 
 
 def _is_frame(X: Any) -> bool:
@@ -154,14 +149,6 @@ def _take_rows(X: Any, rows: Ints) -> Any:
     if isinstance(X, torch.Tensor):
         return X[torch.from_numpy(rows)]
     return np.asarray(X)[rows] if isinstance(X, list | tuple) else X[rows]
-
-
-def _code_exact(covariates: pd.DataFrame | None, exact: Sequence[str]) -> Ints | None:
-    """One code for each combination of the covariates that must agree."""
-    if not len(exact) or covariates is None:
-        return None
-    codes = covariates[list(exact)].astype(str).agg("\x1f".join, axis=1)
-    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
 
 
 def _tell_unmatched(balancer: CausalBalancer, n_labels: int) -> str:

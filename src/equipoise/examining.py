@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equipoise.balance import Groups, MatchSource
 from equipoise.balancer_checks import read_further
 from equipoise.balancing import balance_examples
-from equipoise.data import Examples, flatten_examples
+from equipoise.data import flatten_examples
 from equipoise.latent import Features
 
 if TYPE_CHECKING:
@@ -29,11 +29,7 @@ MOST_COLUMNS = 100
 
 @dataclass(frozen=True)
 class Examined:
-    """Examples to be diagnosed, with what the fit makes of them.
-
-    `source` is None where the examples are not at hand, as of a loaded balancer; `matches` is
-    None where the method weighs instead.
-    """
+    """Examples with what the fit makes of them; no `source` where they are not at hand."""
 
     source: Any
     labels: Ints
@@ -56,36 +52,19 @@ def examine_examples(
     examples, table = getattr(balancer, "_examples", None), balancer.covariates_
     if X is not None:
         examples, table = read_further(balancer, X, y, environments, covariates)
-    scores, matches, weights = balancer.log_scores_, balancer.matches_, balancer.weights_
+    codes, z, names = (balancer._labels, balancer._environments), balancer.z_, balancer.names_
+    found: tuple[Any, Any, Any] = (balancer.log_scores_, balancer.matches_, balancer.weights_)
     if examples is None:
-        return Examined(
-            None,
-            balancer._labels,
-            balancer._environments,
-            balancer.z_,
-            scores,
-            matches,
-            weights,
-            covariates=table,
-            feature_names=balancer.names_.features,
-        )
+        return Examined(None, *codes, z, *found, None, table, names.features)
+    fitted, codes = codes, (examples.labels, examples.environments)
     features = balancer.score_.encode(examples)
     z = balancer.score_.coordinates(examples, features)
-    if X is not None and not _are_fitted(balancer, examples, z):
+    # The fitted examples once more have the same z but for the last digits.
+    same = all(map(np.array_equal, codes, fitted))
+    if X is not None and not (same and np.allclose(z, balancer.z_, rtol=1e-4, atol=1e-4)):
         scores = balancer.score_.score(examples, table)
-        matches, weights = balance_examples(balancer, scores, z, examples, table, balancer._seed)
-    return Examined(
-        examples.source,
-        examples.labels,
-        examples.environments,
-        z,
-        scores,
-        matches,
-        weights,
-        features,
-        table,
-        examples.feature_names,
-    )
+        found = scores, *balance_examples(balancer, scores, z, examples, table, balancer._seed)
+    return Examined(examples.source, *codes, z, *found, features, table, examples.feature_names)
 
 
 def diagnose_examined(
@@ -125,21 +104,12 @@ def diagnose_examined(
     )
 
 
-def _are_fitted(balancer: CausalBalancer, examples: Examples, z: Floats) -> bool:
-    """Whether these are the fitted examples once more, but for the last digits of z."""
-    return (
-        np.array_equal(examples.labels, balancer._labels)
-        and np.array_equal(examples.environments, balancer._environments)
-        and np.allclose(z, balancer.z_, rtol=1e-4, atol=1e-4)
-    )
-
-
 def _read_table(examined: Examined) -> tuple[Floats | None, dict[str, Floats]]:
     """Examples for small classifiers, and the columns of a table by name."""
-    if examined.source is None or not len(examined.labels):
+    n = len(examined.labels)
+    if examined.source is None or not n:
         return None, {}
-    rows = np.arange(len(examined.labels))
-    x = flatten_examples(examined.source, rows).double().numpy()
+    x = flatten_examples(examined.source, np.arange(n)).double().numpy()
     first = examined.source.fetch(np.zeros(1, dtype=np.int64))
     if first.ndim != 2:
         return x[:, None], {}  # told from columns by its third axis

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equipoise.balance.distances import Scores, get_metric
-from equipoise.balance.engines.blocked import BlockedEngine, TorchBlocks
+from equipoise.balance.engines.blocked import BlockedEngine
 from equipoise.balance.engines.choice import ENGINES, cheapest
 from equipoise.balance.engines.nearest import DirectEngine
 from equipoise.balance.large import LazyMatches
@@ -130,7 +130,7 @@ def test_blocks_on_a_torch_device_give_the_same_answer(kind, metric, k):
     scores = Scores.from_log(make_scores(kind, np.random.default_rng(2), 250, 5).astype(float))
     anchors, candidates = scores.take(slice(0, 50)), scores.take(slice(50, None))
     measure = get_metric(metric)
-    engine = BlockedEngine(measure, candidates, blocks=TorchBlocks("cpu"))
+    engine = BlockedEngine(measure, candidates, device="cpu")
     expected = DirectEngine(measure, candidates).nearest(anchors, k)
     found = engine.nearest(anchors, k)
     np.testing.assert_array_equal(found.positions, expected.positions)

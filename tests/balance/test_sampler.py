@@ -14,7 +14,6 @@ from equipoise.balance import (
     match_covariate,
     match_scores,
 )
-from equipoise.balance.matches import keep_near_ties
 
 
 def make(n=120, n_labels=4, n_environments=2, seed=0, k=3):
@@ -189,8 +188,8 @@ def test_theorem_3_7_holds_for_every_number_of_matches(m):
     np.add.at(table, (covariate, labels), 1)
     p = table / table.sum(1, keepdims=True)
     assert (table > 0).all()
-    matches = match_scores(np.log(p[covariate]), labels, environments, n_nearest=50)
-    matches = keep_near_ties(matches, 0.0)  # exact ones only
+    exact = {"n_nearest": 50, "tolerance": 0.0}
+    matches = match_scores(np.log(p[covariate]), labels, environments, **exact)
     for a in range(1, m):
         sampler = BalancedBatchSampler(
             labels, environments, matches, anchors_per_environment=n, n_matches=a

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from sklearn.linear_model import LogisticRegression
 
 from equipoise.balance import (
@@ -15,7 +15,6 @@ from equipoise.balance import (
     effective_sample_size,
     match_scores,
 )
-from equipoise.balance.matches import keep_near_ties
 from equipoise.balance.weights import entropy_weights, overlap_weights
 from equipoise.diagnosis import mutual_information, same_covariate_rate, standardized_differences
 
@@ -27,7 +26,7 @@ def test_frequencies_are_what_many_epochs_show(n_matches):
     labels = rng.integers(3, size=n)
     environments = np.zeros(n, dtype=int)
     scores = np.log(rng.dirichlet(np.ones(3), size=n))
-    matches = keep_near_ties(match_scores(scores, labels, environments, n_nearest=4), 0.05)
+    matches = match_scores(scores, labels, environments, n_nearest=4, tolerance=0.05)
     sampler = BalancedBatchSampler(
         labels, environments, matches, anchors_per_environment=n, n_matches=n_matches
     )
@@ -56,13 +55,11 @@ def test_effective_sample_size_of_equal_weights_is_their_number():
 
 
 def test_near_ties_keep_the_nearest_whatever_its_distance():
-    found = Matches(
-        np.array([[[1, 2], [-1, -1]]]), np.array([[[5.0, 6.0], [np.inf, np.inf]]]), "kl"
-    )
-    kept = keep_near_ties(found, 0.1)
-    assert kept.indices.tolist() == [[[1, -1], [-1, -1]]]
+    scores, labels = np.log([[0.9, 0.1], [0.2, 0.8], [0.1, 0.9]]), [0, 1, 1]
+    kept = match_scores(scores, labels, n_nearest=2, tolerance=0.1)
+    assert kept.indices[0].tolist() == [[-1, -1], [1, -1]]
     with pytest.raises(ValueError, match="tolerance"):
-        keep_near_ties(found, -1.0)
+        match_scores(scores, labels, tolerance=-1.0)
 
 
 def test_mutual_information_of_a_copy_is_its_entropy_and_of_independence_zero():
@@ -174,6 +171,8 @@ def test_entropy_weights_equal_those_of_a_plain_optimiser(seed, n, q):
     x[:10] *= 3  # so that the target is within reach
     goal = x[labels == 1].mean(axis=0)
     mine = x[labels == 0]
+    reach = np.vstack([mine.T, np.ones(len(mine))])
+    assume(linprog(np.zeros(len(mine)), A_eq=reach, b_eq=np.append(goal, 1.0)).success)
     made = entropy_weights(x, labels, moments=["means"], target=1)
     plain = minimize(
         lambda w: float((w * np.log(np.maximum(w, 1e-300))).sum()),

@@ -3,7 +3,6 @@
 import numpy as np
 
 from equipoise.balance import Groups, Matches, match_scores
-from equipoise.balance.matches import keep_near_ties
 
 
 def make_case(n=2000, m=3, strength=0.8, seed=0, n_dimensions=3):
@@ -17,10 +16,8 @@ def make_case(n=2000, m=3, strength=0.8, seed=0, n_dimensions=3):
     given = np.full((m, m), (1 - strength) / m) + strength * np.eye(m)
     scores = np.log(given[covariate])
     groups = Groups(labels, sites, tuple(f"l{i}" for i in range(m)), ("oslo", "rome"))
-    matches = match_scores(
-        scores, labels, sites, n_nearest=20, generator=np.random.default_rng(seed)
-    )
-    matches = keep_near_ties(matches, 0.1)
+    rng = np.random.default_rng(seed)
+    matches = match_scores(scores, labels, sites, n_nearest=20, tolerance=0.1, generator=rng)
     return z, scores, matches, groups, covariate
 
 

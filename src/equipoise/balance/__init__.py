@@ -3,11 +3,10 @@
 from equipoise.balance.encoding import as_table
 from equipoise.balance.groups import POOLED, Groups
 from equipoise.balance.infer import infer_environments
-from equipoise.balance.large import LazyMatches, find_matches
+from equipoise.balance.large import LazyMatches, MatchSource, find_matches
 from equipoise.balance.match import check_matching, choose_tolerance, match_covariate, match_scores
 from equipoise.balance.matches import (
     Matches,
-    MatchSource,
     keep_closest,
     pack_matches,
     unpack_matches,
@@ -15,11 +14,7 @@ from equipoise.balance.matches import (
     write_weights,
 )
 from equipoise.balance.propensity import Propensity, fit_propensity
-from equipoise.balance.sampler import (
-    BalancedBatchSampler,
-    WeightedBatchSampler,
-    choose_n_matches,
-)
+from equipoise.balance.sampler import BalancedBatchSampler, WeightedBatchSampler, choose_n_matches
 from equipoise.balance.scores import common_support
 from equipoise.balance.weights import (
     balanced_frequencies,

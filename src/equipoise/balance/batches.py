@@ -25,17 +25,17 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
     them; `steps` gives the same with one array for each of `environment_codes`. Every batch is a
     function of seed, epoch and position. Each whole pass is followed by the next epoch.
 
-    Of R processes each takes its share of every batch, so that together they see what a single
-    process would. `num_replicas` and `rank` are those of the process group when iteration begins,
-    as in torch's `DistributedSampler`, unless given. Under Accelerate, which deals whole batches
+    Of R processes each takes its share of every batch. `num_replicas` and `rank` are those of the
+    process group when iteration begins, unless given. Under Accelerate, which deals whole batches
     out to processes, a sampler without `num_replicas` leaves the sharing to it.
     """
+
+    _size_name = "anchors_per_environment"
 
     def __init__(
         self,
         labels: ArrayLike,
         environments: ArrayLike | None,
-        *,
         per_environment: int,
         seed: int,
         num_replicas: int | None,
@@ -71,8 +71,6 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
         self._start = 0  # where the next pass begins; not 0 only after load_state_dict
         self._planned: tuple[int, int, list[Ints]] | None = None  # seed, epoch, plan
 
-    # --- what a kind of batches provides --------------------------------------------------------
-
     @abstractmethod
     def _plan_epoch(self, members: Ints, needed: int, generator: np.random.Generator) -> Ints:
         """What one environment's batches of an epoch draw, in order: [needed]."""
@@ -90,24 +88,22 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
             warnings.warn(
                 f"no example of the environments {empty} has {lacking}: they are left out of "
                 "balanced batches",
-                stacklevel=4,
+                stacklevel=3,
             )
 
-    # --- what loaders ask -----------------------------------------------------------------------
+    def _count_used(self) -> int:
+        return sum(len(rows) > 0 for rows in self._members)
 
     def __len__(self) -> int:
         largest = max(len(members) for members in self._members)
         return -(-largest // self._per_environment)
 
     def __iter__(self) -> Iterator[list[int]]:
-        # Not a generator: what cannot work is refused when a loader is asked for its iterator.
+        # Not a generator: what cannot work is refused when a loader asks for its iterator.
         return (np.concatenate(step).tolist() for step in self.steps())
 
     def steps(self) -> Iterator[list[Ints]]:
-        """This epoch's batches as one index array for each of `environment_codes`.
-
-        An environment that is left out of balanced batches has an empty array.
-        """
+        """This epoch's batches: an index array, perhaps empty, for each of `environment_codes`."""
         return self._pass(self._find_share())
 
     def _pass(self, share: slice) -> Iterator[list[Ints]]:
@@ -123,10 +119,7 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
         return self._draw(*divmod(step, len(self)), self._find_share())
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose batches come next. Loaders that know epochs call this.
-
-        A place restored within this very epoch is kept.
-        """
+        """Choose the epoch whose batches come next; a place restored within this one is kept."""
         self._start = self._start if epoch == self.epoch else 0
         self.epoch, self.position = epoch, self._start
 
@@ -137,12 +130,8 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
 
     def state_dict(self) -> dict[str, Any]:
         """Where the epoch stands; as consumed, if no loader worker runs ahead."""
-        return {
-            "seed": self.seed,
-            "epoch": self.epoch,
-            "position": self.position,
-            "batches": len(self),
-        }
+        place = {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+        return {**place, "batches": len(self)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on after the batch at which `state_dict` was taken."""
@@ -155,20 +144,15 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
         self.seed, self.epoch = int(state["seed"]), int(state["epoch"]) + whole_epochs
         self.position = self._start = position
 
-    # --- drawing --------------------------------------------------------------------------------
-
     def _draw(self, epoch: int, position: int, share: slice) -> list[Ints]:
         """One batch; a function of seed, epoch and position, so that any can be redrawn."""
         size = self._per_environment
         generator = np.random.default_rng([self.seed, epoch, position, 2])
-        batch = []
-        for planned in self._plan(epoch):
-            if len(planned):
-                planned = planned[position * size : (position + 1) * size]
-                batch.append(self._fill_part(planned, share, generator))
-            else:
-                batch.append(planned)
-        return batch
+        here = slice(position * size, (position + 1) * size)
+        return [
+            self._fill_part(planned[here], share, generator) if len(planned) else planned
+            for planned in self._plan(epoch)
+        ]
 
     def _plan(self, epoch: int) -> list[Ints]:
         """The plan of every environment for an epoch; the last one made is remembered."""
@@ -184,8 +168,6 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
             self._planned = (self.seed, epoch, plan)
         return self._planned[2]
 
-    # --- several processes ----------------------------------------------------------------------
-
     def _find_share(self) -> slice:
         """This process's share of what an environment's part of a batch is drawn from."""
         replicas, rank = self._find_replicas()
@@ -198,8 +180,6 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
                 "replicas, so that no group is split"
             )
         return slice(rank * size // replicas, (rank + 1) * size // replicas)
-
-    _size_name = "anchors_per_environment"
 
     def _find_replicas(self) -> tuple[int, int]:
         """Number of processes and rank; what would repeat or split batches is refused."""
@@ -227,10 +207,7 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
 
 
 def _accelerate_shares_batches() -> bool:
-    """Whether Accelerate deals out whole batches; its ways of cutting batches are refused.
-
-    Accelerate wraps a batch sampler without telling it, so the callers' frames are looked at.
-    """
+    """Whether Accelerate deals out whole batches, which only the callers' frames tell."""
     accelerate = sys.modules.get("accelerate.data_loader")
     frame = sys._getframe(1) if accelerate else None
     while accelerate and frame:
@@ -238,16 +215,16 @@ def _accelerate_shares_batches() -> bool:
             owner = frame.f_locals.get("self")
             if isinstance(owner, accelerate.BatchSamplerShard):
                 if owner.split_batches:
-                    raise ValueError(_cut_by("split_batches"))
+                    raise _cut_by("split_batches")
                 return bool(owner.num_processes > 1)
             if isinstance(owner, accelerate.DataLoaderDispatcher) and owner.state.num_processes > 1:
-                raise ValueError(_cut_by("dispatch_batches"))
+                raise _cut_by("dispatch_batches")
         frame = frame.f_back
     return False
 
 
-def _cut_by(option: str) -> str:
-    return (
+def _cut_by(option: str) -> ValueError:
+    return ValueError(
         f"Accelerate's {option}=True would cut balanced batches apart, anchors from their "
         f"matches: use {option}=False"
     )

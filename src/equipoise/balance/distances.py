@@ -1,8 +1,4 @@
-"""The distance between two balancing scores, defined once, in float64 log space.
-
-Every engine may find its candidates as it likes; what is compared and reported is computed
-here, by elementwise operations in a fixed order, so the same pair always has the same distance.
-"""
+"""The distance between two balancing scores, defined once, in float64 log space."""
 
 from __future__ import annotations
 
@@ -35,17 +31,11 @@ _UNDERFLOW = 1e-150
 
 @dataclass(frozen=True)
 class Scores:
-    """Balancing scores of some examples, as log-probabilities and as probabilities.
-
-    `factors` may hold what an engine prepared from them, to be used for every label.
-
-    >>> Scores.from_log(np.log([[0.25, 0.75]])).prob.round(2)
-    array([[0.25, 0.75]])
-    """
+    """Balancing scores of some examples, as log-probabilities and as probabilities."""
 
     log: FloatArray  # [n, m]
     prob: FloatArray  # [n, m]
-    factors: Any = None  # a named tuple of arrays [n, …]
+    factors: Any = None  # a named tuple of arrays [n, …] that an engine prepared
 
     @classmethod
     def from_log(cls, log: FloatArray) -> Scores:
@@ -56,11 +46,10 @@ class Scores:
 
     def take(self, rows: NDArray[np.intp] | IntArray | slice) -> Scores:
         """Some of the examples; a slice copies nothing."""
-        factors = self.factors and type(self.factors)(*(part[rows] for part in self.factors))
+        factors = self.factors and self.factors.take(rows)
         return Scores(self.log[rows], self.prob[rows], factors)
 
     def bare(self) -> Scores:
-        """The scores alone."""
         return Scores(self.log, self.prob)
 
     def column(self, label: int) -> Scores:
@@ -71,8 +60,7 @@ class ScoresOfRows(Scores):
     """Some rows of scores, of which only the factors are copied; the rest waits until asked."""
 
     def __init__(self, whole: Scores, rows: IntArray, factors: Any = None) -> None:
-        for name, value in (("whole", whole), ("rows", rows), ("factors", factors)):
-            object.__setattr__(self, name, value)
+        self.__dict__.update(whole=whole, rows=rows, factors=factors)
 
     whole: Scores
     rows: IntArray
@@ -95,16 +83,31 @@ class ScoresOfRows(Scores):
         return ScoresOfRows(self.whole, self.rows)
 
 
+class ScoresOnDemand(Scores):
+    """Scores that are read by position when they are to be measured."""
+
+    def __init__(self, n: int, read: Callable[[IntArray], Scores]) -> None:
+        self.__dict__.update(n=n, read=read)
+
+    n: int
+    read: Callable[[IntArray], Scores]
+
+    def __len__(self) -> int:
+        return self.n
+
+    def take(self, rows: NDArray[np.intp] | IntArray | slice) -> Scores:
+        rows = np.asarray(rows)
+        flat = self.read(rows.ravel())
+        shape = (*rows.shape, flat.log.shape[1])
+        return Scores(flat.log.reshape(shape), flat.prob.reshape(shape))
+
+
 def _lp_term(p: Scores, q: Scores) -> FloatArray:
     return np.abs(p.prob - q.prob)
 
 
 def _kl_term(p: Scores, q: Scores) -> FloatArray:
-    """p·log(p/q) + q − p: one label's share of KL(p‖q), never negative.
-
-    Over normalised scores q − p sums to nothing, so the shares add up to KL; but no large
-    terms cancel, and a divergence of 1e-200 comes out as exactly as one of 1.
-    """
+    """p·log(p/q) + q − p: one label's share of KL(p‖q), where no large terms cancel."""
     with np.errstate(invalid="ignore", over="ignore"):
         ratio = q.log - p.log
         series = ratio * _SERIES[-1]
@@ -125,13 +128,10 @@ def _kl_term(p: Scores, q: Scores) -> FloatArray:
 
 def _accumulate(p: Scores, q: Scores, term: _Term, fold: np.ufunc) -> FloatArray:
     """Fold the terms of all labels from first to last: in this order whatever the shapes."""
-    labels = p.log.shape[-1]
-    shape = np.broadcast_shapes(p.log.shape, q.log.shape)
-    if np.prod(shape) <= _TERMS_AT_ONCE:
-        total: FloatArray = fold.accumulate(term(p, q), axis=-1)[..., -1]
-        return total.copy()
+    if np.prod(np.broadcast_shapes(p.log.shape, q.log.shape)) <= _TERMS_AT_ONCE:
+        return np.array(fold.accumulate(term(p, q), axis=-1)[..., -1])
     total = term(p.column(0), q.column(0))
-    for label in range(1, labels):
+    for label in range(1, p.log.shape[-1]):
         total = fold(total, term(p.column(label), q.column(label)))
     return total
 
@@ -144,16 +144,13 @@ def _l2(p: Scores, q: Scores) -> FloatArray:
         gaps = np.broadcast_to(p.prob, shape)[tiny] - np.broadcast_to(q.prob, shape)[tiny]
         largest = np.abs(gaps).max(axis=-1, keepdims=True)
         scaled = np.divide(gaps, largest, out=np.zeros_like(gaps), where=largest > 0)
-        squares = np.zeros(len(gaps))
-        for label in range(gaps.shape[-1]):
-            squares += scaled[:, label] * scaled[:, label]
+        squares = np.add.accumulate(scaled * scaled, axis=-1)[..., -1]
         distance[tiny] = largest[:, 0] * np.sqrt(squares)
     return distance
 
 
 def _lp_squared(p: Scores, q: Scores) -> FloatArray:
-    gap = p.prob - q.prob
-    return np.asarray(gap * gap, dtype=np.float64)
+    return np.square(p.prob - q.prob)
 
 
 _Term = Callable[[Scores, Scores], FloatArray]
@@ -176,29 +173,18 @@ class Metric:
         """The numbers the metric tells apart: scores with equal keys are at no distance."""
         return scores.log if self.order is None else scores.prob
 
-    def __repr__(self) -> str:
-        return f"Metric({self.name!r})"
-
 
 METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("l1", _lp_term, np.add, 1.0),
-        Metric("l2", _lp_term, np.add, 2.0),
-        Metric("linf", _lp_term, np.maximum, np.inf),
-        Metric("kl", _kl_term, np.add, None),
-    )
+    "l1": Metric("l1", _lp_term, np.add, 1.0),
+    "l2": Metric("l2", _lp_term, np.add, 2.0),
+    "linf": Metric("linf", _lp_term, np.maximum, np.inf),
+    "kl": Metric("kl", _kl_term, np.add, None),
 }
 
 
 def get_metric(name: str) -> Metric:
-    """Find a metric by its name; an unknown name is answered with the known ones.
-
-    >>> get_metric("kl")
-    Metric('kl')
-    """
-    check_choice("metric", name, METRICS)
-    return METRICS[name]
+    """The metric of that name; an unknown name is answered with the known ones."""
+    return METRICS[check_choice("metric", name, METRICS)]
 
 
 def pair_distances(metric: str, anchors: FloatArray, candidates: FloatArray) -> FloatArray:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -88,13 +87,7 @@ class Encoding:
 
     @classmethod
     def learn(cls, covariates: Any, environments: IntArray | None = None) -> Encoding:
-        """Choose each covariate's encoding from the examples [N] at hand.
-
-        Parameters
-        ----------
-        covariates : DataFrame or array-like, [N, p] or [N]
-        environments : integer codes [N], to name environments where a covariate is missing
-        """
+        """Choose each covariate's encoding; `environments` name where one is missing."""
         table = as_table(covariates)
         notes: list[str] = []
         made = tuple(_learn(table[name], environments, notes) for name in table.columns)
@@ -126,10 +119,7 @@ class Encoding:
 
     def state(self) -> list[dict[str, Any]]:
         """Plain values for a JSON file; `from_state` reads them."""
-        return [
-            {**vars(covariate), "categories": list(covariate.categories)}
-            for covariate in self.covariates
-        ]
+        return [asdict(covariate) for covariate in self.covariates]
 
     @classmethod
     def from_state(cls, state: Sequence[dict[str, Any]]) -> Encoding:
@@ -152,12 +142,9 @@ def as_table(covariates: Any, names: Sequence[str] | None = None) -> pd.DataFram
             array = array[:, None]
         if array.ndim != 2:
             raise ValueError(f"covariates must have shape [N, p], got {array.shape}")
-        fallback = [f"covariate {i}" for i in range(array.shape[1])]
-        if names is not None and len(names) == array.shape[1]:
-            fallback = list(names)
-        table = pd.DataFrame(array, columns=fallback)
-        if array.dtype == object:
-            table = table.infer_objects()
+        own = names if names is not None and len(names) == array.shape[1] else None
+        columns = own or [f"covariate {i}" for i in range(array.shape[1])]
+        table = pd.DataFrame(array, columns=list(columns)).infer_objects()
     if table.columns.duplicated().any():
         raise ValueError(
             f"two covariates are called {table.columns[table.columns.duplicated()][0]!r}"
@@ -180,12 +167,8 @@ def check_alignment(covariates: Any, labels: Any, n: int) -> None:
     rows = len(covariates) if hasattr(covariates, "__len__") else 1
     if rows != n:
         raise ValueError(f"covariates have {rows} rows, labels {n}: give one row for each example")
-    indexed = (pd.DataFrame, pd.Series)
-    if (
-        isinstance(covariates, indexed)
-        and isinstance(labels, pd.Series)
-        and not covariates.index.equals(labels.index)
-    ):
+    indexed = isinstance(covariates, pd.DataFrame | pd.Series) and isinstance(labels, pd.Series)
+    if indexed and not covariates.index.equals(labels.index):
         raise ValueError(
             "covariates and labels have different indexes, so their rows may not belong together; "
             "align them first, e.g. covariates.loc[labels.index]"
@@ -198,39 +181,40 @@ def _as_text(values: pd.Series) -> pd.Index:
 
 def _learn(values: pd.Series, environments: IntArray | None, notes: list[str]) -> Covariate:
     name, missing = str(values.name), values.isna().to_numpy()
-    present, n = values[~missing], len(values)
+    present, any_missing = values[~missing], bool(missing.any())
     try:
         n_values = present.nunique()
     except TypeError as error:  # lists have no hash
         raise ValueError(
             f"covariate {name!r} holds {show(present.iloc[0])}; expected numbers, text or dates"
         ) from error
-    if missing.any():
+    if any_missing:
         kind = "with an indicator" if _is_number(values) else "as a category of its own"
-        notes.append(f"{name}: {int(missing.sum()):,} of {n:,} values are missing, kept {kind}")
+        count = f"{int(missing.sum()):,} of {len(values):,}"
+        notes.append(f"{name}: {count} values are missing, kept {kind}")
         notes += [
             f"{name}: missing throughout environment {code}, so it cannot be balanced there"
             for code in (np.unique(environments) if environments is not None else ())
             if missing[environments == code].all()
         ]
-    if n_values + bool(missing.any()) < 2:
+    if n_values + any_missing < 2:
         notes.append(f"{name}: has one value only, left out")
         return Covariate(name, "constant")
     if _is_number(values):
         numbers = present.to_numpy(np.float64)
-        if np.abs(numbers).max() > LARGEST and np.isfinite(numbers).all():
-            raise ValueError(
-                f"covariate {name!r} has values as large as {np.abs(numbers).max():.3g}; divide it "
-                "by a power of ten, or replace them"
-            )
         if np.isinf(numbers).any():
             raise ValueError(
                 f"covariate {name!r} has {int(np.isinf(numbers).sum()):,} infinite values; replace "
                 "them by numbers or by missing values"
             )
-        center = float(np.median(numbers)) if missing.any() else float(numbers.mean())
+        if np.abs(numbers).max() > LARGEST:
+            raise ValueError(
+                f"covariate {name!r} has values as large as {np.abs(numbers).max():.3g}; divide it "
+                "by a power of ten, or replace them"
+            )
+        center = float(np.median(numbers)) if any_missing else float(numbers.mean())
         scale = float(numbers.std()) or 1.0
-        return Covariate(name, "number", center, scale, has_missing=bool(missing.any()))
+        return Covariate(name, "number", center, scale, has_missing=any_missing)
     if n_values == len(present) and len(present) > 2 * MIN_CATEGORY:
         raise ValueError(
             f"covariate {name!r} has a different value in each of its {n_values:,} rows, like an "
@@ -251,13 +235,8 @@ def _learn(values: pd.Series, environments: IntArray | None, notes: list[str]) -
             f"covariate {name!r} has {len(counts):,} categories, none with {MIN_CATEGORY} rows: "
             "group its values, or leave it out"
         )
-    return Covariate(
-        name,
-        "category",
-        categories=tuple(sorted(map(str, common))),
-        has_missing=bool(missing.any()),
-        pooled=bool(rare),
-    )
+    categories = tuple(sorted(map(str, common)))
+    return Covariate(name, "category", 0.0, 1.0, categories, any_missing, bool(rare))
 
 
 def _is_number(values: pd.Series) -> bool:
@@ -265,11 +244,7 @@ def _is_number(values: pd.Series) -> bool:
 
 
 def find_leaks(covariates: Any, labels: IntArray) -> tuple[str, ...]:
-    """Sentences on covariates that predict the label almost perfectly, or follow from it.
-
-    Such a covariate is often a consequence of the label, and balancing it away would remove
-    what is to be learned. Numbers are looked at in quantiles.
-    """
+    """Sentences on covariates that predict the label almost perfectly, or follow from it."""
     table, found = as_table(covariates), []
     counts = np.bincount(labels)
     majority_errors = len(labels) - counts.max()
@@ -288,13 +263,3 @@ def find_leaks(covariates: Any, labels: IntArray) -> tuple[str, ...]:
         elif errors <= NEARLY_PERFECT * majority_errors:
             found.append(f"{name!r} predicts the label for {1 - errors / len(labels):.1%} of rows")
     return tuple(found)
-
-
-def warn_of_leaks(leaks: Sequence[str], stacklevel: int = 3) -> None:
-    """One warning for all of `find_leaks`."""
-    if leaks:
-        warnings.warn(
-            f"covariate {'; '.join(leaks)}: if it is a consequence of the label, leave it out, "
-            "since balancing would remove what is to be learned",
-            stacklevel=stacklevel,
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,7 @@ POOLED = "(pooled)"
 
 @dataclass(frozen=True)
 class Groups:
-    """Which examples belong to which (environment, label), and what these are called.
-
-    Whatever is computed for a group comes as [E + 1, m, …]: a row for each environment and a
-    last one for all of them together.
+    """Which examples belong to which (environment, label): tables [E + 1, m], the last row pooled.
 
     >>> groups = Groups(np.array([0, 0, 1]), np.array([0, 0, 0]), ("ant", "bee"), ("rome",))
     >>> groups.total(np.array([1.0, 2.0, 5.0]))
@@ -45,7 +41,6 @@ class Groups:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(E, m)."""
         return len(self.environment_names), len(self.label_names)
 
     @property
@@ -55,7 +50,6 @@ class Groups:
 
     @property
     def codes(self) -> Ints:
-        """The group of every example as one number."""
         return self.environments * len(self.label_names) + self.labels
 
     def total(self, values: NDArray) -> Floats:
@@ -77,6 +71,4 @@ class Groups:
 
     def pairs(self) -> tuple[Ints, Ints]:
         """First and second label of every pair, in order."""
-        found = np.array(list(combinations(range(len(self.label_names)), 2)), dtype=np.int64)
-        found = found.reshape(-1, 2)
-        return found[:, 0], found[:, 1]
+        return np.triu_indices(len(self.label_names), 1)

@@ -22,22 +22,12 @@ LEAST_ERRORS = 0.01
 
 @dataclass(frozen=True, repr=False)
 class InferredEnvironments:
-    """Two environments in which a plain model is right to different degrees.
+    """Two environments in which a plain model is right to different degrees."""
 
-    Attributes
-    ----------
-    codes : array [N]
-        0 or 1; a plain model is right more often in environment 0.
-    accuracy : float
-        Held-out accuracy of the plain model, and `chance` that of the commonest label.
-    accuracies : tuple of float
-        The same in environments 0 and 1.
-    """
-
-    codes: IntArray
-    accuracy: float
-    chance: float
-    accuracies: tuple[float, float]
+    codes: IntArray  # [N], 0 or 1; a plain model is right more often in environment 0
+    accuracy: float  # held-out, of the plain model
+    chance: float  # the accuracy of the commonest label
+    accuracies: tuple[float, float]  # of the plain model in environments 0 and 1
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.codes, dtype=dtype, copy=copy)
@@ -58,11 +48,10 @@ def infer_environments(
 ) -> InferredEnvironments:
     """Split examples by whether a plain model's spurious shortcut works for them. Experimental.
 
-    The idea of EIIL (Creager and others 2021): the split that violates invariance most puts
-    examples whose loss falls with a more confident model on one side, the others on the other.
-    The plain model is a cross-fitted linear one on principal components: it takes shortcuts
-    first. An example goes to its side with probability `contrast`, so that both environments
-    keep examples of every kind; with 1.0 the labels of an environment would have no overlap.
+    The idea of EIIL (Creager and others 2021): examples whose loss falls with a more confident
+    model go to one side, the others to the other. The plain model is a cross-fitted linear one
+    on principal components. An example goes to its side with probability `contrast`, so that
+    both environments keep examples of every kind.
 
     Parameters
     ----------
@@ -70,16 +59,9 @@ def infer_environments(
         Features or pixels; trailing axes are flattened.
     labels : integer codes [N]
     seed : int
-        Fixes the folds and the draws.
     contrast : float
         Between 0.5 (a random split) and 1.
 
-    Returns
-    -------
-    InferredEnvironments
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 2, 1000)
     >>> colour = np.where(rng.random(1000) < 0.85, labels, 1 - labels)

@@ -17,10 +17,10 @@ from equipoise.balance.distances import FloatArray, IntArray, Scores, ScoresOfRo
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.kernels import Factors, prepare
 from equipoise.balance.match import match_scores
-from equipoise.balance.matches import BoolArray, Matches, check_tolerance
-from equipoise.balance.scores import ScoredExamples, check_labels, open_scores
+from equipoise.balance.matches import BoolArray, Matches, drop_far
+from equipoise.balance.scores import check_labels, open_scores, read_examples, split_by
 from equipoise.balance.strata import Distinct, Stratum
-from equipoise.checks import check_count, measure_free_memory
+from equipoise.checks import check_count, check_number, measure_free_memory
 from equipoise.progress import track
 
 DEFAULT_MEMORY = 2 << 30
@@ -29,7 +29,7 @@ MEMORY_SHARE = 0.25
 #: Labels of pairs that may have to be measured for a table: about half a minute of one core.
 MOST_MEASURED = 2 * 10**9
 _ENTRIES_AT_ONCE = 1 << 18
-_TASKS_AT_ONCE = 16  # batches of strata between two steps of the progress bar
+_STRATA_AT_ONCE = 256  # between two steps of the progress bar
 
 
 def find_matches(
@@ -62,11 +62,7 @@ def find_matches(
         Further settings of `match_scores`: metric, tolerance, common_support, exact, n_jobs,
         generator.
 
-    Examples
-    --------
     >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
-    >>> find_matches(scores, [0, 1, 1])
-    Matches(3 examples, 2 labels, n_nearest=1, metric='kl', 3 of 3 pairs matched)
     >>> find_matches(scores, [0, 1, 1], memory=1)
     LazyMatches(3 examples, 2 labels, n_nearest=1, metric='kl', 0 strata ready)
     """
@@ -83,21 +79,20 @@ def find_matches(
     settings = {**settings, "n_nearest": width, "caliper": caliper}
     at_once = reuse_max is not None or isinstance(caliper, str)
     quick = at_once or shape[0] * shape[1] ** 2 * width <= MOST_MEASURED
-    if table <= budget and quick:
-        return match_scores(log_scores, codes, environments, reuse_max=reuse_max, **settings)
-    if not at_once:
+    fits = table <= budget and quick
+    if not fits and not at_once:
         return LazyMatches(
             log_scores, codes, environments, memory=budget // 2, verbose=verbose, **settings
         )
     free = shutil.disk_usage(tempfile.gettempdir()).free
-    if table > 0.8 * free:
+    if not fits and table > 0.8 * free:
         raise ValueError(
             f"the table of matches takes {table / 1e9:,.1f} GB, more than the memory and the "
             f"{free / 1e9:,.1f} GB of {tempfile.gettempdir()}: lower n_nearest, or leave out "
             "reuse_max and a caliper in standard deviations, so that matches are made on demand"
         )
     return match_scores(
-        log_scores, codes, environments, reuse_max=reuse_max, on_disk=True, **settings
+        log_scores, codes, environments, reuse_max=reuse_max, on_disk=not fits, **settings
     )
 
 
@@ -108,12 +103,9 @@ class LazyMatches:
     scores are checked, or when first asked for (by default where scores are in a file). Ask
     for many anchors at once: each stratum is then visited once for all of them.
 
-    >>> scores = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
-    >>> matches = LazyMatches(scores, [0, 1, 1])
-    >>> matches.lookup(np.array([0, 2]), np.array([[1], [0]]))
-    array([[[1]],
-    <BLANKLINE>
-           [[0]]])
+    >>> matches = LazyMatches(np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), [0, 1, 1])
+    >>> matches.lookup(np.array([0, 2]), np.array([[1], [0]])).ravel()
+    array([1, 0])
     """
 
     companions: IntArray | None = None
@@ -140,21 +132,19 @@ class LazyMatches:
     ) -> None:
         self._search = Search(get_metric(metric), n_nearest, engine, device, True, tolerance)
         if tolerance is not None:
-            check_tolerance(tolerance)
-        self._tolerance = tolerance
+            check_number("tolerance", tolerance, least=0.0)
         if caliper is not None and not (isinstance(caliper, (int, float)) and caliper >= 0):
             raise ValueError(f"caliper must be a distance of at least 0, got {caliper!r}")
         self._source = open_scores(log_scores, check=ahead is False)
-        examples = ScoredExamples.read(
+        self._labels, where, self._supported, order = read_examples(
             self._source, labels, environments, exact, common_support, generator
         )
-        self._labels, self._supported = examples.labels, examples.supported
-        _, self._environment = np.unique(examples.environments, return_inverse=True)
-        self._caliper, self._n_jobs, self.memory = caliper, n_jobs, memory
+        _, self._environment = np.unique(where, return_inverse=True)
+        self._tolerance, self._caliper = tolerance, caliper
+        self._n_jobs, self.memory = n_jobs, memory
         # Members of each stratum in order of index, or at random, and where each stratum begins.
         m = self._source.shape[1]
         stratum = self._environment * m + self._labels
-        order = examples.order
         self._members = order[np.argsort(stratum[order], kind="stable")]
         n_strata = (int(self._environment.max()) + 1) * m
         self._starts = np.searchsorted(stratum[self._members], np.arange(n_strata + 1))
@@ -201,46 +191,36 @@ class LazyMatches:
             p, q = self._source.read(who[row]), self._source.read(found[row, asked, rank])
             distances[row, asked, rank] = self._search.metric.distance(p, q)
         if self._caliper is not None:
-            far = distances > self._caliper
-            found[far], distances[far] = -1, np.inf
+            drop_far(found, distances, self._caliper)
         if self._tolerance is not None:
-            far = distances > self._tolerance
-            far[:, :, 0] = False
-            found[far], distances[far] = -1, np.inf
+            drop_far(found, distances, self._tolerance, but_first=True)
         return found, distances
 
     def take(self, anchors: Any) -> Matches:
         """The table [B, m, n_nearest] of some anchors, searched now."""
-        who = np.asarray(anchors)
-        n_labels = self._source.shape[1]
-        every = np.broadcast_to(np.arange(n_labels), (len(who), n_labels))
-        return Matches(*self.lookup_with_distances(who, every), self.metric)
+        every = np.tile(np.arange(self._source.shape[1]), (len(anchors), 1))
+        return Matches(*self.lookup_with_distances(anchors, every), self.metric)
 
     def has_match(self, anchors: Any) -> BoolArray:
-        """For which labels each of `anchors` [B] has a match: [B, m].
-
-        Without a caliper every label that the environment has; with one it must be searched.
-        """
-        anchor_codes = np.asarray(anchors)
-        n_labels = self._source.shape[1]
+        """For which labels each of `anchors` [B] has a match: [B, m]; a caliper is searched."""
+        who = np.asarray(anchors)
         if self._caliper is not None:
-            every = np.broadcast_to(np.arange(n_labels), (len(anchor_codes), n_labels))
-            return np.asarray(self.lookup(anchor_codes, every)[:, :, 0] >= 0)
-        present = (np.diff(self._starts) > 0).reshape(-1, n_labels)
-        result: BoolArray = present[self._environment[anchor_codes]]
-        result[np.arange(len(anchor_codes)), self._labels[anchor_codes]] = False
-        result[~self._supported[anchor_codes]] = False
+            return np.asarray(self.take(who).indices[:, :, 0] >= 0)
+        result: BoolArray = self._present[self._environment[who]]
+        result[np.arange(len(who)), self._labels[who]] = False
+        result[~self._supported[who]] = False
         return result
 
     @property
-    def matched(self) -> BoolArray:
-        """Which examples [N] have any match, as far as is known without searching.
+    def _present(self) -> BoolArray:
+        """Which labels each environment has [E, m]."""
+        return (np.diff(self._starts) > 0).reshape(-1, self._source.shape[1])
 
-        Beyond a caliper there may be none after all: then a batch leaves its anchor out.
-        """
-        n_labels = self._source.shape[1]
-        present = (np.diff(self._starts) > 0).reshape(-1, n_labels).sum(axis=1)
-        return np.asarray((present[self._environment] > 1) & self._supported)
+    @property
+    def matched(self) -> BoolArray:
+        """Which examples [N] have any match, as far as is known without searching a caliper."""
+        n_present = self._present.sum(axis=1)
+        return np.asarray((n_present[self._environment] > 1) & self._supported)
 
     def _find(self, anchors: IntArray, asked: IntArray) -> IntArray:
         n, m = self._source.shape
@@ -260,9 +240,8 @@ class LazyMatches:
         anchors, row = np.unique(who, return_inverse=True)
         stratum = self._environment[who] * self._source.shape[1] + what
         stratum[(self._labels[who] == what) | ~self._supported[who]] = -1  # own label
-        order = np.argsort(stratum, kind="stable")
-        cuts = np.flatnonzero(np.diff(stratum[order])) + 1
-        tasks = [part for part in np.split(order, cuts) if len(part) and stratum[part[0]] >= 0]
+        tasks = split_by(stratum, np.arange(len(who)))
+        tasks = [part for part in tasks if len(part) and stratum[part[0]] >= 0]
         with self._workers() as work:
             scores = self._prepare(anchors, work)
             found = work(
@@ -275,11 +254,10 @@ class LazyMatches:
     @contextmanager
     def _workers(self) -> Iterator[Parallel]:
         """Threads that take tasks, each with a single thread of BLAS."""
+        how: dict[str, Any] = {"require": "sharedmem", "batch_size": 16, "pre_dispatch": "all"}
         with (
             self._blas.limit(limits=1, user_api="blas"),
-            Parallel(
-                n_jobs=self._n_jobs, require="sharedmem", batch_size=16, pre_dispatch="all"
-            ) as work,
+            Parallel(n_jobs=self._n_jobs, **how) as work,
         ):
             yield work
 
@@ -292,36 +270,30 @@ class LazyMatches:
         if n <= step:
             return first
         log, prob = np.empty((n, m)), np.empty((n, m))
-        whole = Scores(
-            log, prob, Factors(*(np.empty((n, *x.shape[1:]), x.dtype) for x in first.factors))
-        )
+        factors: Any = Factors(*(np.empty((n, *x.shape[1:]), x.dtype) for x in first.factors))
 
         def fill(start: int) -> None:
             part = slice(start, start + step)
             made = prepare(metric, read(anchors[part])) if start else first
-            log[part], prob[part] = made.log, made.prob
-            for target, values in zip(whole.factors, made.factors, strict=True):
+            pieces = (made.log, made.prob, *made.factors)
+            for target, values in zip((log, prob, *factors), pieces, strict=True):
                 target[part] = values
 
         work(delayed(fill)(start) for start in range(0, n, step))
-        return whole
+        return Scores(log, prob, factors)
 
     def _nearest(self, stratum: int, scores: Scores, rows: IntArray) -> IntArray:
         members = self._members_of(stratum)
         if not len(members):
             return np.full((len(rows), self.n_nearest), -1, dtype=np.int64)
         ready = self._ready(stratum, members)
-        factors = Factors(*scores.factors).take(rows)
-        anchors = ScoresOfRows(scores, rows, factors)
+        anchors = ScoresOfRows(scores, rows, scores.factors.take(rows))
         found = ready.nearest(anchors, self.n_nearest, Distinct.all_of(len(rows))).positions
-        self._release(ready, members)
+        ready.release(lambda positions: self._source.read(members[positions]))
         return np.where(found < 0, -1, members[found])
 
     def _members_of(self, stratum: int) -> IntArray:
         return self._members[self._starts[stratum] : self._starts[stratum + 1]]
-
-    def _release(self, ready: Stratum, members: IntArray) -> None:
-        ready.release(lambda positions: self._source.read(members[positions]))
 
     def _ready(self, stratum: int, members: IntArray) -> Stratum:
         with self._lock:
@@ -340,7 +312,7 @@ class LazyMatches:
     def _build_all(self, verbose: bool) -> None:
         """Read every stratum once, which checks its scores, and keep what memory allows."""
         strata = np.flatnonzero(np.diff(self._starts))
-        step = 16 * _TASKS_AT_ONCE
+        step = _STRATA_AT_ONCE
         with (
             track(len(strata), "building strata", enabled=verbose) as tracker,
             self._workers() as work,
@@ -355,4 +327,7 @@ class LazyMatches:
         made = self._ready(stratum, members)
         if stratum in self._cache:
             made.build()
-            self._release(made, members)
+            made.release(lambda positions: self._source.read(members[positions]))
+
+
+MatchSource = Matches | LazyMatches

@@ -6,7 +6,6 @@ import re
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,16 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from equipoise.balance.distances import FloatArray, IntArray, get_metric, pair_distances
 from equipoise.balance.engines.choice import Search
 from equipoise.balance.engines.nearest import Nearest
-from equipoise.balance.matches import Matches, MatchReport, check_tolerance
+from equipoise.balance.matches import Matches, MatchReport, drop_far
 from equipoise.balance.scores import (
-    ScoredExamples,
     check_codes,
     check_labels,
     check_support,
     open_scores,
+    read_examples,
     split_by,
 )
-from equipoise.balance.strata import Engines, Environment, Portions
+from equipoise.balance.strata import Engines, Environment, count_portions
 from equipoise.checks import (
     check_count,
     check_device,
@@ -67,18 +66,15 @@ def match_scores(
 ) -> Matches:
     """Match every example with its `n_nearest` of each other label, within its environment.
 
-    Step 5 of the method: nearest by the distance of balancing scores. The answer is exact and
-    does not depend on engine, threads or memory. Ties go to the lowest index, or at random with
-    a generator. A candidate at infinite KL is a match like any other unless a caliper is set.
+    The answer is exact and does not depend on engine, threads or memory. Ties go to the lowest
+    index. A candidate at infinite KL is a match like any other unless a caliper is set.
 
     Parameters
     ----------
     log_scores : array-like, tensor, memmap or path of an .npy or .parquet file
         Normalised log-probabilities [N, m]; −inf is legal.
-    labels : array of int [N]
-        Codes in 0 … m−1.
-    environments : array of int [N], optional
-        None means a single environment.
+    labels, environments : array of int [N]
+        Labels are codes in 0 … m−1; None means a single environment.
     metric : str
         "l1", "l2", "linf" (on probabilities) or "kl", KL(anchor‖candidate).
     n_nearest : int
@@ -98,10 +94,8 @@ def match_scores(
         Threads over (environment, label) strata, or what `joblib.parallel_config` says.
     generator : Generator, optional
         Breaks ties at random.
-    engine : str
-        "auto", or the name of one engine.
-    device : str, optional
-        A torch device for block products, such as "cuda".
+    engine, device : str, optional
+        "auto" or the name of one engine; a torch device for block products, such as "cuda".
     memory : int, optional
         Bytes the search may use besides its input and its answer.
     on_disk : bool
@@ -123,26 +117,41 @@ def match_scores(
         check_count("memory", memory, most=2**60)
     check_matching(metric, n_nearest, tolerance, caliper, reuse_max, common_support)
     # With a cap on reuse, say, the first match that is left may lie beyond the tolerance.
-    limit = Caliper.parse(caliper)
-    first_is_nearest = reuse_max is None and (limit is None or not limit.in_deviations)
-    within = tolerance if first_is_nearest else None
+    limit, in_deviations = read_caliper(caliper)
+    within = tolerance if reuse_max is None and not in_deviations else None
     search = Search(get_metric(metric), n_nearest, engine, device, tolerance=within)
     source = open_scores(log_scores)
     n, m = source.shape
-    examples = ScoredExamples.read(source, labels, environments, exact, common_support, generator)
-    codes, order = examples.labels, examples.order
+    codes, where, _, order = read_examples(
+        source, labels, environments, exact, common_support, generator
+    )
     jobs = effective_n_jobs(n_jobs)
-    places = split_by(examples.environments[order], order)
-    portions = Portions.within(memory, m, n_nearest, jobs, max(map(len, places)))
+    places = split_by(where[order], order)
+    portions = count_portions(memory, m, n_nearest, jobs, max(map(len, places)))
 
     if not check_flag("on_disk", on_disk):
-        hint = "take a smaller n_nearest"
-        what = f"the matches of {n:,} examples, {m} labels"
-        check_memory(what, 16.0 * n * m * n_nearest, hint=hint)
+        _check_table(n, m, n_nearest)
     indices = _make_table((n, m, n_nearest), -1, np.int64, on_disk)
     distances = _make_table((n, m, n_nearest), np.inf, np.float64, on_disk)
     engines: Counter[str] = Counter()
     recalls: list[float] = []
+
+    def match(space: Environment, label: int) -> tuple[IntArray, Nearest, Engines]:
+        """Examples of other labels and their matches of `label` within the caliper."""
+        anchors, nearest, used = space.match(label, reuse_max)
+        if caliper is not None:
+            if in_deviations:
+                far = beyond_deviations(space, anchors, nearest, label, limit)
+                nearest.distances[far], nearest.positions[far] = np.inf, -1
+                order = np.argsort(nearest.positions < 0, axis=1, kind="stable")
+                for part in (nearest.distances, nearest.positions):
+                    part[:] = np.take_along_axis(part, order, axis=1)
+            else:
+                drop_far(nearest.positions, nearest.distances, limit)
+        if tolerance is not None:
+            drop_far(nearest.positions, nearest.distances, tolerance, but_first=True)
+        return space.rows[anchors], nearest, used
+
     spaces = (Environment(search, source, rows, codes, portions) for rows in places if len(rows))
     with threadpool_limits(1, user_api="blas"):  # blocks are too small to share; n_jobs is for that
         for space in spaces:
@@ -150,8 +159,7 @@ def match_scores(
             for start in range(0, len(space.present), step):
                 some = space.present[start : start + step]
                 found = Parallel(n_jobs=n_jobs, prefer="threads", max_nbytes=None)(
-                    delayed(_match)(space, int(label), reuse_max, limit, tolerance)
-                    for label in some
+                    delayed(match)(space, int(label)) for label in some
                 )
                 for label, (anchors, nearest, used) in zip(some, found, strict=True):
                     absent = nearest.positions < 0
@@ -167,10 +175,6 @@ def match_scores(
 def choose_tolerance(log_scores: FloatArray, environments: IntArray, metric: str = "kl") -> float:
     """How far near-ties are apart: 5 % of the mean distance of a score from its environment's.
 
-    By KL that distance is the mutual information of label and covariate. Where there is much to
-    balance, smaller differences are mostly errors of the score, and obeying them reuses few
-    examples. Never below 0.01.
-
     >>> choose_tolerance(np.log([[0.5, 0.5], [0.5, 0.5]]), np.array([0, 0]))
     0.01
     """
@@ -178,9 +182,8 @@ def choose_tolerance(log_scores: FloatArray, environments: IntArray, metric: str
     sums = [np.bincount(environments, column) for column in np.exp(log_scores).T]
     with np.errstate(divide="ignore"):
         means = np.log(np.stack(sums, axis=1) / np.maximum(counts, 1)[:, None])
-    return max(
-        NEAR, NEAR_SHARE * float(pair_distances(metric, log_scores, means[environments]).mean())
-    )
+    typical = float(pair_distances(metric, log_scores, means[environments]).mean())
+    return max(NEAR, NEAR_SHARE * typical)
 
 
 def check_matching(
@@ -195,34 +198,16 @@ def check_matching(
     get_metric(metric)
     check_count("n_nearest", n_nearest, most=MOST_NEAREST)
     if tolerance is not None:
-        check_tolerance(tolerance)
-    Caliper.parse(caliper)
+        check_number("tolerance", tolerance, least=0.0)
+    read_caliper(caliper)
     check_support(common_support)
     if reuse_max is not None:
         check_count("reuse_max", reuse_max)
 
 
-def _match(
-    space: Environment,
-    label: int,
-    reuse_max: int | None,
-    caliper: Caliper | None,
-    tolerance: float | None,
-) -> tuple[IntArray, Nearest, Engines]:
-    """Examples of other labels and their matches of `label` within the caliper."""
-    places, nearest, engines = space.match(label, reuse_max)
-    if caliper is not None and len(places):
-        if caliper.in_deviations:
-            far = beyond_deviations(space, places, nearest, label, caliper.limit)
-        else:
-            far = nearest.distances > caliper.limit
-        nearest.distances[far], nearest.positions[far] = np.inf, -1
-        _close_ranks(nearest)
-    if tolerance is not None:
-        beyond = nearest.distances > tolerance
-        beyond[:, 0] = False
-        nearest.distances[beyond], nearest.positions[beyond] = np.inf, -1
-    return space.rows[places], nearest, engines
+def _check_table(n: int, m: int, n_nearest: int) -> None:
+    what = f"the matches of {n:,} examples, {m} labels"
+    check_memory(what, 16.0 * n * m * n_nearest, hint="take a smaller n_nearest")
 
 
 def _make_table(shape: tuple[int, ...], fill: float, dtype: Any, on_disk: bool) -> NDArray[Any]:
@@ -235,58 +220,41 @@ def _make_table(shape: tuple[int, ...], fill: float, dtype: Any, on_disk: bool) 
     return table
 
 
-def _close_ranks(nearest: Nearest) -> None:
-    """Move what is left of a list to its front."""
-    order = np.argsort(nearest.positions < 0, axis=1, kind="stable")
-    nearest.distances[:] = np.take_along_axis(nearest.distances, order, axis=1)
-    nearest.positions[:] = np.take_along_axis(nearest.positions, order, axis=1)
+def read_caliper(caliper: float | str | None) -> tuple[float, bool]:
+    """The limit on matches, and whether it counts standard deviations of the logit.
 
-
-@dataclass(frozen=True)
-class Caliper:
-    """A limit on matches. `in_deviations` counts standard deviations of the logit.
-
-    >>> Caliper.parse("0.2sd")
-    Caliper(limit=0.2, in_deviations=True)
+    >>> read_caliper("0.2sd")
+    (0.2, True)
     """
-
-    limit: float
-    in_deviations: bool = False
-
-    @classmethod
-    def parse(cls, caliper: float | str | None) -> Caliper | None:
-        if caliper is None:
-            return None
-        if isinstance(caliper, str):
-            found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*sd\s*", caliper)
-            try:
-                limit = float(found[1]) if found else -1.0
-            except ValueError:
-                limit = -1.0
-        else:
-            limit = check_number("caliper", caliper)
-        if not limit >= 0:
-            raise ValueError(
-                f"caliper must be a distance of at least 0, or standard deviations of the logit "
-                f"such as '0.2sd'; got {caliper!r}"
-            )
-        return cls(limit, isinstance(caliper, str))
+    if caliper is None:
+        return np.inf, False
+    if isinstance(caliper, str):
+        found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*sd\s*", caliper)
+        try:
+            limit = float(found[1]) if found else -1.0
+        except ValueError:
+            limit = -1.0
+    else:
+        limit = check_number("caliper", caliper)
+    if not limit >= 0:
+        raise ValueError(
+            f"caliper must be a distance of at least 0, or standard deviations of the logit "
+            f"such as '0.2sd'; got {caliper!r}"
+        )
+    return limit, isinstance(caliper, str)
 
 
 def beyond_deviations(
     space: Environment, anchors: IntArray, nearest: Nearest, label: int, limit: float
 ) -> NDArray[np.bool_]:
-    """Which matches of `label` are more than `limit` standard deviations away in the logit.
-
-    The logit of an anchor of label y and a match of label y' is log p(y'|z) − log p(y|z):
-    with two labels the logit of the propensity score. Its deviation is taken over the examples
-    of these two labels where it is finite.
-    """
+    """Which matches are over `limit` standard deviations away in the logit of the two labels."""
     far = np.zeros(nearest.positions.shape, dtype=bool)
     own = space.labels[anchors]
     for other in np.unique(own):
-        both = np.concatenate([_places(space, int(other)), _places(space, label)])
-        logit = _logit(space, both, label, int(other))
+        both = np.concatenate([space.places_of(other), space.places_of(label)])
+        log = space.read(both).log
+        with np.errstate(invalid="ignore"):
+            logit = log[:, label] - log[:, other]
         finite = logit[np.isfinite(logit)]
         deviation = finite.std(ddof=1) if len(finite) > 1 else 0.0
         rows = np.flatnonzero(own == other)
@@ -297,17 +265,6 @@ def beyond_deviations(
             gaps = np.where(first == second, 0.0, np.abs(first - second))
         far[rows] = ~(gaps <= limit * deviation)
     return far
-
-
-def _places(space: Environment, label: int) -> IntArray:
-    part = space.slice_of(label)
-    return np.arange(part.start, part.stop)
-
-
-def _logit(space: Environment, places: IntArray, label: int, other: int) -> FloatArray:
-    log = space.read(places).log
-    with np.errstate(invalid="ignore"):
-        return np.asarray(log[:, label] - log[:, other])
 
 
 def match_covariate(
@@ -345,8 +302,7 @@ def match_covariate(
     m = n_labels or int(label_codes.max()) + 1
     label_codes = check_labels(labels, n, m)
     environment_codes = check_codes("environments", environments, n)
-    hint = "take a smaller n_nearest"
-    check_memory(f"the matches of {n:,} examples, {m} labels", 16.0 * n * m * n_nearest, hint=hint)
+    _check_table(n, m, n_nearest)
     indices = np.full((n, m, n_nearest), -1, dtype=np.int64)
     companions = np.empty((n, n_nearest), dtype=np.int64)
     for environment in np.unique(environment_codes):
@@ -364,9 +320,7 @@ def match_covariate(
     return Matches(indices, distances, "covariate", companions)
 
 
-def _draw_rows(
-    cell: NDArray[np.int64], n_rows: int, width: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
+def _draw_rows(cell: IntArray, n_rows: int, width: int, generator: np.random.Generator) -> IntArray:
     """`width` different members of the cell for each row [n_rows, width]."""
     chosen = np.empty((n_rows, width), dtype=np.int64)
     block = max(1, 2**22 // len(cell))  # random keys of a block at a time, to bound memory

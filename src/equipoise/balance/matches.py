@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import Encoding, as_table, check_alignment
 from equipoise.balance.groups import Groups
 from equipoise.balance.scores import check_codes, check_labels
-from equipoise.checks import check_count, check_number, require
+from equipoise.checks import check_count, require
 from equipoise.files import write_whole
 from equipoise.progress import track
 
@@ -28,10 +28,7 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True)
 class MatchReport:
-    """How a search went: the engine of each stratum, its time, what was trimmed.
-
-    `recall` is None for exact engines; an approximate one measures it against an exact sample.
-    """
+    """How a search went; `recall` is None for exact engines."""
 
     engines: dict[str, int]  # engine -> how many strata it searched
     seconds: float
@@ -41,20 +38,13 @@ class MatchReport:
 
 @dataclass(frozen=True)
 class MatchStatistics:
-    """What `Matches.statistics()` tells.
+    """What `Matches.statistics()` tells."""
 
-    quantiles: quantile -> distance, over the matches at finite distance.
-    reuse_histogram: [r] -> how many examples stand in r lists.
-    effective_sample_size: [m], (Σw)²/Σw² over a label's examples weighted by their use.
-    used: [m], how many different examples of a label are anybody's match.
-    unmatched: [m], anchors without a match of that label (their own label aside).
-    """
-
-    quantiles: dict[float, float]
-    reuse_histogram: IntArray
-    effective_sample_size: FloatArray
-    used: IntArray
-    unmatched: IntArray
+    quantiles: dict[float, float]  # quantile -> distance, over the matches at finite distance
+    reuse_histogram: IntArray  # [r] -> how many examples stand in r lists
+    effective_sample_size: FloatArray  # [m], of a label's examples weighted by their use
+    used: IntArray  # [m], how many different examples of a label are anybody's match
+    unmatched: IntArray  # [m], anchors without a match of that label (their own label aside)
     infinite: int
     report: MatchReport | None
 
@@ -76,22 +66,6 @@ class MatchStatistics:
             if self.report.recall is not None:
                 lines.append(f"recall              {self.report.recall:.4f} of the exact matches")
         return "\n".join(lines)
-
-
-class MatchSource(Protocol):
-    """What a sampler asks of matches, whether they stand in a table or are made on demand."""
-
-    @property
-    def companions(self) -> IntArray | None: ...
-
-    def __len__(self) -> int: ...
-
-    def lookup(self, anchors: IntArray, labels: IntArray) -> IntArray: ...
-
-    def has_match(self, anchors: IntArray) -> BoolArray: ...
-
-    @property
-    def matched(self) -> BoolArray: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,33 +149,21 @@ class Matches:
         )
 
 
-def keep_near_ties(matches: Matches, tolerance: float) -> Matches:
-    """Drop matches farther than `tolerance`, but never an anchor's nearest.
-
-    What is left is a set to draw from at random. Always taking the very nearest would favour
-    examples that resemble the anchor in more than the covariate: among noisy labels, the
-    mislabelled ones.
-
-    >>> found = Matches(np.array([[[3, 4, 5]]]), np.array([[[0.2, 0.25, 0.6]]]), "kl")
-    >>> keep_near_ties(found, 0.3).indices
-    array([[[ 3,  4, -1]]])
-    """
-    check_tolerance(tolerance)
-    far = matches.distances > tolerance
-    far[:, :, 0] = False
-    return replace(
-        matches,
-        indices=np.where(far, -1, matches.indices),
-        distances=np.where(far, np.inf, matches.distances),
-    )
+def drop_far(
+    indices: IntArray, distances: FloatArray, limit: float, *, but_first: bool = False
+) -> None:
+    """Drop matches [..., k] that are farther than `limit`, in place, but perhaps the nearest."""
+    far = distances > limit
+    far[..., 0] &= not but_first
+    indices[far], distances[far] = -1, np.inf
 
 
 def keep_closest(matches: Matches, covariates: Any, labels: Any, *, n_nearest: int = 1) -> Matches:
     """Of each list of matches keep those nearest in the covariates themselves.
 
-    Mahalanobis distance among examples of nearly the same score (Rubin and Thomas 2000): a score
-    balances covariates on average, this also pairs examples that are alike. Ask `match_scores`
-    for many, such as `n_nearest=100`, and keep one. Distances stay those of the scores.
+    Mahalanobis distance among examples of nearly the same score (Rubin and Thomas 2000). Ask
+    `match_scores` for many, such as `n_nearest=100`, and keep one. Distances stay those of the
+    scores.
 
     Parameters
     ----------
@@ -211,8 +173,6 @@ def keep_closest(matches: Matches, covariates: Any, labels: Any, *, n_nearest: i
     n_nearest : int
         How many are kept for each anchor and label.
 
-    Examples
-    --------
     >>> found = Matches(np.array([[[1, 2]], [[0, -1]], [[0, -1]]]), np.zeros((3, 1, 2)), "kl")
     >>> keep_closest(found, [1.0, 5.0, 2.0], [0, 1, 1]).indices[:, 0, 0]
     array([2, 0, 0])
@@ -233,8 +193,9 @@ def keep_closest(matches: Matches, covariates: Any, labels: Any, *, n_nearest: i
     points = points @ (axes[:, useful] / np.sqrt(sizes[useful]))
     n, m, k = matches.indices.shape
     kept = np.empty((n, m, min(k, n_nearest)), dtype=np.int64)
-    for start in range(0, n, max(1, _ENTRIES_AT_ONCE // (m * k * points.shape[1]))):
-        part = slice(start, start + max(1, _ENTRIES_AT_ONCE // (m * k * points.shape[1])))
+    step = max(1, _ENTRIES_AT_ONCE // (m * k * points.shape[1]))
+    for start in range(0, n, step):
+        part = slice(start, start + step)
         some = matches.indices[part]
         gaps = np.square(points[part, None, None] - points[some]).sum(axis=3)
         order = np.argsort(np.where(some < 0, np.inf, gaps), axis=2, kind="stable")
@@ -246,15 +207,9 @@ def keep_closest(matches: Matches, covariates: Any, labels: Any, *, n_nearest: i
     )
 
 
-def check_tolerance(tolerance: float) -> None:
-    """A distance, 0 or more."""
-    check_number("tolerance", tolerance, least=0.0)
-
-
-def pack_matches(matches: MatchSource) -> dict[str, NDArray]:
+def pack_matches(matches: Any) -> dict[str, NDArray]:
     """Found indices and distances one after the other, and how many each (anchor, label) has.
 
-    Found matches come before the missing ones, nearest first, so the counts tell their places.
     Matches made on demand have nothing to store: make them again from the scores.
     """
     if not isinstance(matches, Matches):
@@ -268,13 +223,7 @@ def pack_matches(matches: MatchSource) -> dict[str, NDArray]:
 
 
 def unpack_matches(arrays: Mapping[str, NDArray], *, n_nearest: int, metric: str) -> Matches:
-    """What `pack_matches` took in.
-
-    >>> distances = np.array([[[0.5, np.inf]], [[0.0, 1.0]]])
-    >>> given = Matches(np.array([[[3, -1]], [[2, 0]]]), distances, "kl")
-    >>> unpack_matches(pack_matches(given), n_nearest=2, metric="kl").indices.tolist()
-    [[[3, -1]], [[2, 0]]]
-    """
+    """What `pack_matches` took in: found matches come before the missing ones."""
     counts = arrays["match_counts"]
     found = np.arange(n_nearest) < counts[:, :, None]
     indices = np.full(found.shape, -1, dtype=np.int64)
@@ -287,20 +236,17 @@ def unpack_matches(arrays: Mapping[str, NDArray], *, n_nearest: int, metric: str
 def write_matches(
     path: str | Path, matches: Matches, groups: Groups, rows: IntArray, *, verbose: bool = False
 ) -> None:
-    """Write a row for each match: anchor, match, label (of the match), environment, distance.
-
-    Anchor and match are numbers of examples as the user counts them: `rows` [N]. An anchor's
-    matches stand together, by label and then nearest first; a batch draws any one of a label's.
-    """
+    """Write a row for each match: anchor, match (by `rows`), its label, environment, distance."""
     pa, pq = _load_arrow()
+    number, name = pa.int64(), pa.dictionary(pa.int32(), pa.string())
     schema = pa.schema(
-        [
-            ("anchor", pa.int64()),
-            ("match", pa.int64()),
-            ("label", pa.dictionary(pa.int32(), pa.string())),
-            ("environment", pa.dictionary(pa.int32(), pa.string())),
-            ("distance", pa.float64()),
-        ]
+        {
+            "anchor": number,
+            "match": number,
+            "label": name,
+            "environment": name,
+            "distance": pa.float64(),
+        }
     )
     step = max(1, ROWS_AT_ONCE // (matches.indices.shape[1] * matches.n_nearest))
     with (
@@ -329,11 +275,7 @@ def write_weights(
     rows: IntArray,
     names: Sequence[str] | None = None,
 ) -> None:
-    """Write a row for each example: example, label, environment, weight, and name if it has one.
-
-    The weight is how often balanced batches show the example where every example is an anchor
-    once: 0 without any match, since batches leave it out, and at least 1 with one.
-    """
+    """Write a row for each example: its number, label, environment, weight, and name if any."""
     pa, pq = _load_arrow()
     columns = {
         "example": rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,13 +15,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from equipoise.balance.distances import FloatArray, IntArray
-from equipoise.balance.encoding import (
-    Encoding,
-    as_table,
-    check_alignment,
-    find_leaks,
-    warn_of_leaks,
-)
+from equipoise.balance.encoding import Encoding, as_table, check_alignment, find_leaks
 from equipoise.balance.score_models import Design, Fit, Logistic, Model, Trees
 from equipoise.balance.scores import check_codes, check_environments, count_labels
 from equipoise.checks import check_choice, check_count, check_seed
@@ -35,6 +30,7 @@ _MANY = 50_000
 _FLOOR = 1e-12  # the least probability a model may give to a label its environment has
 _STRENGTHS = (0.03, 1.0, 100.0)
 _MODELS = ("logistic", "logistic by environment", "trees")
+_ARRAYS = ("environments", "labels_present", "offsets")  # of a Propensity, as they are stored
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,11 +45,8 @@ class Propensity:
         "logistic", "logistic by environment" or "trees": the least held-out log-loss.
     log_losses : dict of str to float
         Held-out log-loss of each model that was tried, and "constant" for p(y | e) alone.
-    encoding : Encoding
-    notes : tuple of str
-        What was left out, pooled or missing, with counts.
-    leaks : tuple of str
-        Covariates that predict the label almost perfectly or follow from it.
+    notes, leaks : tuple of str
+        What was left out or pooled; covariates that predict the label almost perfectly.
     """
 
     log_scores: FloatArray | None
@@ -81,46 +74,29 @@ class Propensity:
     def state(self) -> dict[str, NDArray[Any]]:
         """Plain arrays (and one JSON text as bytes) for a safetensors or npz file."""
         words = {
-            "model": self.model,
-            "log_losses": self.log_losses,
-            "encoding": self.encoding.state(),
-            "notes": list(self.notes),
-            "leaks": list(self.leaks),
-            "temperature": self.temperature,
+            name: self.encoding.state() if name == "encoding" else getattr(self, name)
+            for name in ("model", "log_losses", "encoding", "notes", "leaks", "temperature")
         }
-        return {
-            "words": np.frombuffer(json.dumps(words).encode(), dtype=np.uint8),
-            "environments": self.environments,
-            "labels_present": self.labels_present,
-            "offsets": self.offsets,
-            **self.fitted.state(),
-        }
+        text = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        return {"words": text, **arrays, **self.fitted.state()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[Any]]) -> Propensity:
         """What `state` gave, ready to score further examples."""
         words = json.loads(np.asarray(state["words"], dtype=np.uint8).tobytes().decode())
-        encoding = Encoding.from_state(words["encoding"])
+        words["encoding"] = encoding = Encoding.from_state(words["encoding"])
+        words |= {name: tuple(words[name]) for name in ("notes", "leaks")}
         fitted: Model
         if "coefficients" in state:
-            by_environment = words["model"] == "logistic by environment"
+            by_environment = words["model"] == _MODELS[1]
             fitted = Logistic(state["coefficients"], encoding.numbers, by_environment)
         else:
             parts: dict[str, Any] = {name: state[f"tree_{name}"] for name in Trees.stored()}
             fitted = Trees(**{**parts, "depth": int(parts["depth"])})
-        return cls(
-            None,
-            words["model"],
-            words["log_losses"],
-            encoding,
-            state["environments"],
-            np.asarray(state["labels_present"], dtype=bool),
-            words["temperature"],
-            state["offsets"],
-            fitted,
-            tuple(words["notes"]),
-            tuple(words["leaks"]),
-        )
+        arrays: Any = {name: state[name] for name in _ARRAYS}
+        arrays["labels_present"] = np.asarray(arrays["labels_present"], dtype=bool)
+        return cls(log_scores=None, fitted=fitted, **words, **arrays)
 
     def __repr__(self) -> str:
         losses = ", ".join(f"{name} {loss:.4f}" for name, loss in self.log_losses.items())
@@ -142,16 +118,16 @@ def fit_propensity(
 ) -> Propensity:
     """Estimate p(y | c, e) from given covariates, every example scored by a model without it.
 
-    A regularised logistic regression (with squares, an intercept for each environment and, as a
-    second form, coefficients for each environment) is compared with boosted trees on held-out
-    log-loss. The better one is cross-fitted and calibrated within each environment.
+    Regularised logistic regression (with squares; with or without coefficients for each
+    environment) is compared with boosted trees on held-out log-loss. The better one is
+    cross-fitted and calibrated within each environment.
 
     Parameters
     ----------
     covariates : DataFrame or array-like, [N, p]
         Numbers, categories or a mixture; missing values get an indicator or a category.
-    labels : integer codes [N]
-    environments : integer codes [N], or None for a single environment
+    labels, environments : integer codes [N]
+        None for a single environment.
     seed : int
         Fixes the folds and the trees.
     model : str
@@ -161,12 +137,6 @@ def fit_propensity(
     n_labels : int, optional
         Default: the largest label + 1.
 
-    Returns
-    -------
-    Propensity
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> age = rng.normal(size=400)
     >>> ill = (rng.random(400) < 1 / (1 + np.exp(-2 * age))).astype(int)
@@ -186,7 +156,12 @@ def fit_propensity(
     known, places = np.unique(where, return_inverse=True)
     encoding = Encoding.learn(table, where if environments is not None else None)
     leaks = find_leaks(table, codes)
-    warn_of_leaks(leaks)
+    if leaks:
+        warnings.warn(
+            f"covariate {'; '.join(leaks)}: if it is a consequence of the label, leave it out, "
+            "since balancing would remove what is to be learned",
+            stacklevel=2,
+        )
     design = _make_design(encoding, table, where, known)
     present = np.zeros((len(known), m), dtype=bool)
     present[places, codes] = True
@@ -199,13 +174,12 @@ def fit_propensity(
         chosen, fit, losses = _choose(model, design, codes, present, seed, notes)
         for fold in range(folds.max() + 1):
             held_out, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            if not len(held_out):
-                continue
-            made = fit(design.take(others), codes[others])
-            logits[held_out] = made.logits(design.take(held_out))
+            if len(held_out):
+                made = fit(design.take(others), codes[others])
+                logits[held_out] = made.logits(design.take(held_out))
         whole = fit(design, codes)
-        if (folds < 0).any():
-            alone = np.flatnonzero(folds < 0)
+        alone = np.flatnonzero(folds < 0)
+        if len(alone):
             logits[alone] = whole.logits(design.take(alone))
     temperature, offsets = _fit_calibration(logits, codes, places, present)
     result = Propensity(
@@ -237,8 +211,6 @@ def _deal_folds(
     labels: IntArray, places: IntArray, n_folds: int, seed: int, notes: list[str]
 ) -> IntArray:
     """A fold for each example, spread over environments and labels; −1 for a label's only one."""
-    if n_folds < 2:
-        raise ValueError(f"n_folds must be at least 2, got {n_folds}")
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     stratum = places * (labels.max() + 1) + labels
     order = shuffled[np.argsort(stratum[shuffled], kind="stable")]
@@ -294,11 +266,10 @@ def _choose(
         return np.asarray(np.log(counts)[design.environments[test]])
 
     losses["constant"] = loss_of(constant)
-    for name in _MODELS[:2]:
-        by_environment = name == "logistic by environment"
+    for by_environment, name in enumerate(_MODELS[:2]):
         if model == name or (model == "auto" and (not by_environment or len(present) > 1)):
             strengths = _STRENGTHS if m <= TREES_AT_MOST_LABELS else _STRENGTHS[:1]
-            consider(name, [partial(Logistic.fit, by_environment, m, c) for c in strengths])
+            consider(name, [partial(Logistic.fit, bool(by_environment), m, c) for c in strengths])
     if model == "trees" or (model == "auto" and m <= TREES_AT_MOST_LABELS):
         consider("trees", [partial(Trees.fit, m, seed)])
     elif model == "auto":
@@ -315,12 +286,8 @@ def _choose(
 def _fit_calibration(
     logits: FloatArray, labels: IntArray, places: IntArray, present: NDArray[np.bool_]
 ) -> tuple[float, FloatArray]:
-    """A temperature, and an offset for each environment and label, by held-out log-loss.
-
-    With the offsets the mean score of a label in an environment is the label's share there.
-    """
-    n = len(logits)
-    shape = present.shape
+    """A temperature, and an offset for each environment and label, by held-out log-loss."""
+    n, shape = len(logits), present.shape
     mask = present[places]
     seen = mask.any(axis=0)
 
@@ -337,8 +304,8 @@ def _fit_calibration(
         gradient = np.append(slope, by_cell) / n + 1e-6 * parameters
         return float(-chosen.mean()) + 5e-7 * float(parameters @ parameters), gradient
 
-    start = np.zeros(1 + present.size)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60})
+    how: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": 60}}
+    found = minimize(loss, np.zeros(1 + present.size), **how)
     return float(np.exp(found.x[0])), found.x[1:].reshape(shape)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.balance.batches import EnvironmentBatchSampler, Ints
-from equipoise.balance.matches import Matches, MatchSource
+from equipoise.balance.large import MatchSource
+from equipoise.balance.matches import Matches
 from equipoise.balance.scores import as_array
 from equipoise.checks import MOST, check_count, check_number
 
@@ -77,38 +78,24 @@ class BalancedBatchSampler(EnvironmentBatchSampler):
         num_replicas: int | None = None,
         rank: int | None = None,
     ) -> None:
-        super().__init__(
-            labels,
-            environments,
-            per_environment=anchors_per_environment,
-            seed=seed,
-            num_replicas=num_replicas,
-            rank=rank,
-        )
+        super().__init__(labels, environments, anchors_per_environment, seed, num_replicas, rank)
         self.matches = matches
         self.anchors_per_environment = anchors_per_environment
         self.n_matches = n_matches
         self.degree_of_balancing = degree_of_balancing
         self._check()
-        self._find_anchors()
-        self.skipped_matches = 0
-        """Matches that could not be given because an anchor had too few other labels."""
-
-    def _find_anchors(self) -> None:
-        """The rows of every environment that can be anchors.
-
-        One without any match would only bring its own label, unbalanced; it is left out, unless
-        the degree of balancing asks for unbalanced anchors anyway.
-        """
+        # An anchor without any match would only bring its own label, unbalanced.
         able = np.ones(len(self.labels), dtype=bool)
         if self.degree_of_balancing == 1.0:
-            able = self.matches.matched
+            able = matches.matched
         if not able.any():
             raise ValueError(
                 "no example has a match of another label: widen the caliper or the common "
                 "support, or give environments with several labels"
             )
         self._set_members(able, lacking="a match")
+        self.skipped_matches = 0
+        """Matches that could not be given because an anchor had too few other labels."""
 
     def _check(self) -> None:
         if not hasattr(self.matches, "lookup"):
@@ -122,7 +109,14 @@ class BalancedBatchSampler(EnvironmentBatchSampler):
                 f"matches are of {len(self.matches)} examples, labels of {len(self.labels)}"
             )
         if isinstance(self.matches, Matches):
-            self._check_table(self.matches)
+            # The nearest must have the label it stands under and its anchor's environment.
+            anchors, labels = np.nonzero(self.matches.indices[:, :, 0] >= 0)
+            nearest = self.matches.indices[anchors, labels, 0]
+            same = self.environments[nearest] == self.environments[anchors]
+            if not (same.all() and (self.labels[nearest] == labels).all()):
+                raise ValueError(
+                    "the matches were made with other labels or environments than these"
+                )
         n_labels = self.matches.has_match(np.zeros(1, dtype=np.int64)).shape[1]
         self.n_matches = choose_n_matches(n_labels, self.n_matches)
         check_number("degree_of_balancing", self.degree_of_balancing)
@@ -132,16 +126,6 @@ class BalancedBatchSampler(EnvironmentBatchSampler):
             raise ValueError(
                 "degree_of_balancing < 1 needs matches with companions: use match_covariate"
             )
-
-    def _check_table(self, matches: Matches) -> None:
-        """The nearest must have the label it stands under and its anchor's environment."""
-        anchors, labels = np.nonzero(matches.indices[:, :, 0] >= 0)
-        nearest = matches.indices[anchors, labels, 0]
-        same = self.environments[nearest] == self.environments[anchors]
-        if not (same.all() and (self.labels[nearest] == labels).all()):
-            raise ValueError("the matches were made with other labels or environments than these")
-
-    # --- Algorithm 1 ---------------------------------------------------------------------------
 
     def _plan_epoch(self, members: Ints, needed: int, generator: np.random.Generator) -> Ints:
         """Anchors of an epoch; a smaller environment starts over."""
@@ -176,23 +160,18 @@ class BalancedBatchSampler(EnvironmentBatchSampler):
         slot = (generator.random(labels.shape) * n_near).astype(np.int64)
         matches = np.take_along_axis(nearest, slot[..., None], axis=2)[..., 0]
         matches[~np.take_along_axis(has_match, labels, axis=1)] = -1
-        if self.degree_of_balancing < 1.0:
-            matches = self._keep_unbalanced(anchors, matches, generator)
+        if self.degree_of_balancing < 1.0 and self.matches.companions is not None:
+            # Some anchors have companions of their own label instead of matches (Figure 4a).
+            companions = self.matches.companions[anchors]  # [B, c]
+            slot = generator.integers(companions.shape[1], size=matches.shape)
+            balanced = generator.random(len(anchors)) < self.degree_of_balancing
+            own = np.take_along_axis(companions, slot, axis=1)
+            matches = np.where(balanced[:, None], matches, own)
         return np.concatenate([anchors[:, None], matches], axis=1)
-
-    def _keep_unbalanced(
-        self, anchors: Ints, matches: Ints, generator: np.random.Generator
-    ) -> Ints:
-        """Give some anchors companions of their own label instead of matches (Figure 4a)."""
-        assert self.matches.companions is not None
-        companions = self.matches.companions[anchors]  # [B, c]
-        slot = generator.integers(companions.shape[1], size=matches.shape)
-        unbalanced = generator.random(len(anchors)) >= self.degree_of_balancing
-        return np.where(unbalanced[:, None], np.take_along_axis(companions, slot, axis=1), matches)
 
     def __repr__(self) -> str:
         return (
-            f"BalancedBatchSampler({_count_used(self._members)} environments × "
+            f"BalancedBatchSampler({self._count_used()} environments × "
             f"{self.anchors_per_environment} anchors × (1 + {self.n_matches} matches), "
             f"{len(self)} batches an epoch)"
         )
@@ -237,14 +216,7 @@ class WeightedBatchSampler(EnvironmentBatchSampler):
         num_replicas: int | None = None,
         rank: int | None = None,
     ) -> None:
-        super().__init__(
-            labels,
-            environments,
-            per_environment=examples_per_environment,
-            seed=seed,
-            num_replicas=num_replicas,
-            rank=rank,
-        )
+        super().__init__(labels, environments, examples_per_environment, seed, num_replicas, rank)
         given = as_array(weights)
         if given.dtype.kind not in "fiub":
             raise TypeError(f"weights must be real numbers, got dtype {given.dtype}")
@@ -278,10 +250,6 @@ class WeightedBatchSampler(EnvironmentBatchSampler):
 
     def __repr__(self) -> str:
         return (
-            f"WeightedBatchSampler({_count_used(self._members)} environments × "
+            f"WeightedBatchSampler({self._count_used()} environments × "
             f"{self.examples_per_environment} examples, {len(self)} batches an epoch)"
         )
-
-
-def _count_used(members: list[Ints]) -> int:
-    return sum(len(rows) > 0 for rows in members)

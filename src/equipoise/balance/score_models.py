@@ -32,13 +32,10 @@ class Logistic:
         model = LogisticRegression(C=strength, max_iter=500, tol=1e-4).fit(features, labels)
         coefficients = np.full((features.shape[1] + 1, m), 0.0)
         coefficients[-1] = -50.0  # a label that was not seen
-        if len(model.classes_) == 2:
-            coefficients[:, model.classes_] = 0.0
-            coefficients[:-1, model.classes_[1]] = model.coef_[0]
-            coefficients[-1, model.classes_[1]] = model.intercept_[0]
-        else:
-            coefficients[:-1, model.classes_] = model.coef_.T
-            coefficients[-1, model.classes_] = model.intercept_
+        coefficients[:, model.classes_] = 0.0
+        columns = model.classes_[-len(model.coef_) :]  # of two labels only the second has any
+        coefficients[:-1, columns] = model.coef_.T
+        coefficients[-1, columns] = model.intercept_
         return cls(coefficients, design.numbers, interactions)
 
     def logits(self, design: Design) -> FloatArray:
@@ -51,10 +48,7 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Trees:
-    """Boosted trees as plain arrays, so that they are stored without their library's classes.
-
-    Row i of `left`, `right`, `feature`, `threshold` is a node; a leaf points at itself.
-    """
+    """Boosted trees as plain arrays, a row for each node; a leaf points at itself."""
 
     roots: IntArray  # [trees]
     adds_to: IntArray  # [trees], the label whose logit the tree adds to
@@ -89,20 +83,15 @@ class Trees:
         baseline = np.full(m, -50.0)
         baseline[present] = 0.0
         baseline[columns] = model._baseline_prediction.ravel()
-        nodes, roots, adds_to, start = [], [], [], 0
-        for trees in model._predictors:
-            for label, tree in zip(columns, trees, strict=True):
-                nodes.append(tree.nodes)
-                roots.append(start)
-                adds_to.append(label)
-                start += len(tree.nodes)
+        nodes = [tree.nodes for trees in model._predictors for tree in trees]
         joined = np.concatenate(nodes)
-        sizes = [len(part) for part in nodes]
+        sizes = np.array([len(part) for part in nodes])
+        roots = np.cumsum(sizes) - sizes
         offset = np.repeat(roots, sizes)
-        leaf, here = joined["is_leaf"].astype(bool), np.arange(start)
+        leaf, here = joined["is_leaf"].astype(bool), np.arange(len(joined))
         return cls(
-            np.asarray(roots, dtype=np.int64),
-            np.asarray(adds_to, dtype=np.int64),
+            roots,
+            np.tile(columns, len(model._predictors)).astype(np.int64),
             np.where(leaf, 0, joined["feature_idx"]).astype(np.int64),
             np.where(leaf, np.inf, joined["num_threshold"]),
             np.where(leaf, here, joined["left"] + offset).astype(np.int64),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,6 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def check_shape(scores: NDArray[Any]) -> None:
-    """Two axes, at least one example, at least two labels, real numbers."""
     if scores.ndim != 2 or scores.shape[0] == 0:
         raise ValueError(f"log_scores must have shape [N, m] with N > 0, got {scores.shape}")
     if scores.shape[1] < 2:
@@ -76,7 +74,6 @@ def check_rows(part: FloatArray, prob: FloatArray, rows: IntArray) -> None:
 
 
 def check_codes(name: str, codes: Any, length: int) -> IntArray:
-    """Integer codes, one for each example."""
     array = as_array(codes)
     if array.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},) like log_scores, got {array.shape}")
@@ -86,7 +83,6 @@ def check_codes(name: str, codes: Any, length: int) -> IntArray:
 
 
 def check_environments(environments: Any, length: int) -> IntArray:
-    """Codes of environments; None means a single one."""
     if environments is None:
         return np.zeros(length, dtype=np.int64)
     return check_codes("environments", environments, length)
@@ -123,108 +119,63 @@ def count_labels(labels: Any, n_labels: int | None = None) -> tuple[IntArray, in
     return check_labels(codes, len(codes), m), m
 
 
-def refine(environments: IntArray, exact: Any) -> IntArray:
-    """Codes of environments, split further by codes that matches must share exactly."""
-    if exact is None:
-        return environments
-    codes = check_codes("exact", exact, len(environments))
-    _, first = np.unique(environments, return_inverse=True)
-    values, second = np.unique(codes, return_inverse=True)
-    return np.asarray(first * len(values) + second)
-
-
 def split_by(codes: IntArray, rows: IntArray) -> list[IntArray]:
     """The rows of each code, codes in order and rows as they come."""
     order = np.argsort(codes, kind="stable")
-    cuts = np.flatnonzero(np.diff(codes[order])) + 1
-    return np.split(rows[order], cuts)
+    return np.split(rows[order], np.flatnonzero(np.diff(codes[order])) + 1)
 
 
-class ScoreSource(Protocol):
-    """Log-scores [N, m] of which any rows can be read."""
+class ScoreSource:
+    """Log-scores [N, m] of which any rows can be read, checked at once or as they are read."""
 
-    shape: tuple[int, int]
-    on_disk: bool
-
-    def read(self, rows: IntArray) -> Scores: ...
-
-
-def open_scores(log_scores: Any, *, check: bool = True) -> ScoreSource:
-    """Make a source of an array, a tensor, a `np.memmap`, or the path of an .npy or .parquet file.
-
-    Files are checked as they are read, arrays at once; without `check` they too when read.
-
-    >>> open_scores(np.log([[0.5, 0.5]])).shape
-    (1, 2)
-    """
-    if isinstance(log_scores, (str, Path)):
-        return CheckedRows(_open_file(Path(log_scores)), on_disk=True)
-    if isinstance(log_scores, np.memmap):
-        return CheckedRows(log_scores, on_disk=True)
-    if check:
-        return ArrayScores(log_scores)
-    return CheckedRows(as_array(log_scores), on_disk=False)
-
-
-@dataclass(frozen=True)
-class ScoredExamples:
-    """What is matched: scores, labels and environments, the latter split by exact codes."""
-
-    source: ScoreSource
-    labels: IntArray
-    environments: IntArray
-    supported: NDArray[np.bool_]  # [N]
-    order: IntArray  # rows within common support; of equal candidates the earlier is taken
-
-    @classmethod
-    def read(
-        cls,
-        source: ScoreSource,
-        labels: Any,
-        environments: Any,
-        exact: Any,
-        common_support: bool | float | str,
-        generator: np.random.Generator | None,
-    ) -> ScoredExamples:
-        """Check what the user gave; `generator` breaks ties at random."""
-        n, m = source.shape
-        codes = check_labels(labels, n, m)
-        where = check_environments(environments, n)
-        order = np.arange(n) if generator is None else generator.permutation(n)
-        supported = np.ones(n, dtype=bool)
-        least = check_support(common_support)
-        if common_support:
-            supported = find_support(source, codes, where, least)
-        return cls(source, codes, refine(where, exact), supported, order[supported[order]])
-
-
-class ArrayScores:
-    """Log-scores in memory, checked at once."""
-
-    on_disk = False
-
-    def __init__(self, log_scores: Any) -> None:
-        self._log = check_log_scores(log_scores)
-        self.shape = (len(self._log), self._log.shape[1])
-
-    def read(self, rows: IntArray) -> Scores:
-        return Scores.from_log(np.asarray(self._log[rows], dtype=np.float64))
-
-
-class CheckedRows:
-    """Log-scores, checked as they are read: in a file, or where all is read at once anyway."""
-
-    def __init__(self, array: NDArray[Any], *, on_disk: bool) -> None:
+    def __init__(self, array: NDArray[Any], *, on_disk: bool = False, check: bool = False) -> None:
         check_shape(array)
-        self._array = array
-        self.on_disk = on_disk
+        self._array = check_log_scores(array) if check else array
+        self._checked, self.on_disk = check, on_disk
         self.shape = (len(array), array.shape[1])
 
     def read(self, rows: IntArray) -> Scores:
         with np.errstate(over="ignore"):
             scores = Scores.from_log(np.asarray(self._array[rows], dtype=np.float64))
-        check_rows(scores.log, scores.prob, rows)
+        if not self._checked:
+            check_rows(scores.log, scores.prob, rows)
         return scores
+
+
+def open_scores(log_scores: Any, *, check: bool = True) -> ScoreSource:
+    """A source of an array, tensor, memmap or .npy or .parquet file; files are checked as read."""
+    if isinstance(log_scores, (str, Path)):
+        return ScoreSource(_open_file(Path(log_scores)), on_disk=True)
+    if isinstance(log_scores, np.memmap):
+        return ScoreSource(log_scores, on_disk=True)
+    return ScoreSource(as_array(log_scores), check=check)
+
+
+def read_examples(
+    source: ScoreSource,
+    labels: Any,
+    environments: Any,
+    exact: Any,
+    common_support: bool | float | str,
+    generator: np.random.Generator | None,
+) -> tuple[IntArray, IntArray, NDArray[np.bool_], IntArray]:
+    """Labels, environments split by exact codes, who is within common support, and their order.
+
+    Of equal candidates the earlier in order is taken; `generator` breaks ties at random.
+    """
+    n, m = source.shape
+    codes = check_labels(labels, n, m)
+    where = check_environments(environments, n)
+    order = np.arange(n) if generator is None else generator.permutation(n)
+    supported = np.ones(n, dtype=bool)
+    least = check_support(common_support)
+    if common_support:
+        supported = find_support(source, codes, where, least)
+    if exact is not None:
+        _, first = np.unique(where, return_inverse=True)
+        values, second = np.unique(check_codes("exact", exact, n), return_inverse=True)
+        where = first * len(values) + second
+    return codes, where, supported, order[supported[order]]
 
 
 def _open_file(path: Path) -> NDArray[Any]:
@@ -238,10 +189,7 @@ def _open_file(path: Path) -> NDArray[Any]:
 
 
 def _unpack_parquet(path: Path) -> NDArray[Any]:
-    """Parquet cannot be read by row, so its columns go to a nameless file of plain rows.
-
-    One column for each label, in order; the file vanishes with the array.
-    """
+    """Parquet cannot be read by row, so its columns go to a nameless file of plain rows."""
     file = require("pyarrow.parquet", extra="tables").ParquetFile(path)
     shape = (file.metadata.num_rows, len(file.schema_arrow.names))
     if 0 in shape:
@@ -264,10 +212,9 @@ def common_support(
 
     The min–max rule: for each label's score the supported range goes from the largest of the
     groups' minima to the smallest of their maxima; an example must be inside all of them. With
-    `least`, every label that the environment has must have at least this probability instead:
-    the rule of Crump and others (2009), who advise 0.1 for two labels. Their best limit is
-    computed with "auto": Σ 1 / p over the labels may be at most twice its mean over what is kept
-    (for more than two labels Yang and others, 2016).
+    `least`, every label that the environment has must have at least this probability instead
+    (Crump and others, 2009, who advise 0.1 for two labels). "auto" computes their best limit:
+    Σ 1 / p over the labels is at most twice its mean over what is kept (Yang and others, 2016).
 
     >>> scores = np.log([[0.9, 0.1], [0.5, 0.5], [0.6, 0.4], [0.3, 0.7]])
     >>> common_support(scores, [0, 0, 1, 1])
@@ -324,10 +271,7 @@ def find_support(
 
 
 def _keep_even(source: ScoreSource, labels: IntArray, parts: list[IntArray]) -> NDArray[np.bool_]:
-    """Where Σ 1 / p over the labels is at most twice its mean over what is kept.
-
-    All are kept where a label would lose every example: then nothing overlaps.
-    """
+    """Where Σ 1 / p is at most twice its mean over what is kept; all where a label would vanish."""
     present = np.unique(labels)
     sums = [np.exp(-source.read(part).log[:, present]).sum(axis=1) for part in parts]
     uneven = np.concatenate(sums)

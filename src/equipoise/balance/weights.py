@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from scipy.optimize import linprog
 
 from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import Encoding, as_table, check_alignment
-from equipoise.balance.matches import Matches, MatchSource
+from equipoise.balance.large import MatchSource
+from equipoise.balance.matches import Matches
 from equipoise.balance.scores import (
     check_environments,
     check_labels,
     check_log_scores,
     count_labels,
+    split_by,
 )
 from equipoise.checks import check_count, show
 
@@ -32,9 +35,8 @@ def balanced_frequencies(matches: MatchSource, n_matches: int | None = None) -> 
     """Expected appearances [N] of every example when each is an anchor once.
 
     Anchors count 1, or 0 without any match, as batches leave them out. A label drawn with
-    probability a / (labels that have a match) passes its share on to the k nearest, equally. With
-    a = m−1 the weights give the balanced distribution, so a weighted accuracy estimates accuracy
-    where nothing is spurious.
+    probability a / (labels that have a match) passes its share on to the k nearest, equally. By
+    default a = m−1, which gives the balanced distribution.
     """
     if not hasattr(matches, "lookup"):
         raise TypeError(f"matches must come from match_scores, got {show(matches)}")
@@ -67,10 +69,7 @@ def _estimate_frequencies(matches: MatchSource, n_matches: int | None) -> FloatA
 
 
 def count_appearances(matches: Matches, n_matches: int, *, n_examples: int) -> NDArray[np.float64]:
-    """Expected appearances [n_examples] as a match, when each anchor of a table is one once.
-
-    The table may be that of some anchors only; its indices are of all the examples.
-    """
+    """Expected appearances [n_examples] as a match, when each anchor of a table is one once."""
     found = matches.indices >= 0
     n_labels = found[:, :, 0].sum(axis=1)  # labels that have a match
     drawn = np.minimum(n_matches, n_labels) / np.maximum(n_labels, 1)  # [N]
@@ -98,14 +97,8 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
 class Weights:
     """Weights of examples under which the label is independent of the covariates.
 
-    They have mean 1, and every label of an environment has the same sum there.
-
-    Attributes
-    ----------
-    values : array [N]
-    method : str
-    notes : tuple of str
-        What could not be weighted, with counts.
+    They have mean 1, and every label of an environment has the same sum there. `notes` say what
+    could not be weighted, with counts.
 
     >>> Weights(np.array([0.5, 0.5, 2.0]), "overlap")
     Weights(overlap, 3 examples, effective sample size 2.0, largest 2.0)
@@ -117,7 +110,6 @@ class Weights:
 
     @property
     def effective_sample_size(self) -> float:
-        """Kish's (Σw)² / Σw²."""
         return effective_sample_size(self.values)
 
     @property
@@ -149,13 +141,11 @@ def overlap_weights(
     ----------
     log_scores : array-like, [N, m]
         Normalised log-probabilities.
-    labels : integer codes [N]
-    environments : integer codes [N], or None for a single environment
+    labels, environments : integer codes [N]
+        None for a single environment.
     target : int, optional
         Weight the others to this label's distribution: p(target | c, e) / p(y | c, e).
 
-    Examples
-    --------
     >>> scores = np.log([[0.8, 0.2], [0.5, 0.5], [0.8, 0.2], [0.5, 0.5]])
     >>> overlap_weights(scores, [0, 0, 1, 1]).values.round(3)
     array([0.571, 1.429, 1.231, 0.769])
@@ -164,10 +154,7 @@ def overlap_weights(
     codes, where = _check(labels, environments, len(scores), scores.shape[1], target)
     raw = np.zeros(len(codes))
     notes: list[str] = []
-    for environment, rows, present in _environments(codes, where):
-        if target is not None and target not in present:
-            notes.append(_without_target(environment, rows, target))
-            continue
+    for _, rows, present in _environments(codes, where, target, notes):
         here = scores[np.ix_(rows, present)]
         own = here[np.arange(len(rows)), np.searchsorted(present, codes[rows])]
         with np.errstate(invalid="ignore", over="ignore"):
@@ -192,14 +179,13 @@ def entropy_weights(
     """Weights nearest to equal that balance moments of covariates exactly (Hainmueller 2012).
 
     Within each environment every label's weighted moments equal those of all its examples.
-    Solved in the dual by Newton's method.
 
     Parameters
     ----------
     covariates : DataFrame or array-like, [N, p]
         Categories are balanced by the share of each.
-    labels : integer codes [N]
-    environments : integer codes [N], or None for a single environment
+    labels, environments : integer codes [N]
+        None for a single environment.
     moments : sequence
         "means", "squares" (of numbers) and pairs of names such as ("age", "income").
     target : int, optional
@@ -210,8 +196,6 @@ def entropy_weights(
     ValueError
         When no such weights exist: it names the label, the environment and the moment.
 
-    Examples
-    --------
     >>> age = np.array([30.0, 40.0, 50.0, 30.0, 50.0, 60.0])
     >>> made = entropy_weights(age, [0, 0, 0, 1, 1, 1], moments=["means"], target=0)
     >>> round(float(np.average(age[3:], weights=made.values[3:])), 6)
@@ -225,10 +209,7 @@ def entropy_weights(
     values, names = _moments(encoding, encoding.encode(table), moments)
     notes = list(encoding.notes)
     raw = np.zeros(len(codes))
-    for environment, rows, present in _environments(codes, where):
-        if target is not None and target not in present:
-            notes.append(_without_target(environment, rows, target))
-            continue
+    for environment, rows, present in _environments(codes, where, target, notes):
         aimed = rows if target is None else rows[codes[rows] == target]
         goal, scale = values[aimed].mean(axis=0), values[rows].std(axis=0)
         for label in present:
@@ -236,14 +217,12 @@ def entropy_weights(
             if label == target or len(present) == 1:
                 raw[mine] = 1.0
                 continue
-            place = f"label {label}"
-            if environments is not None:
-                place += f" in environment {environment}"
-            found = _solve_dual(values[mine], goal, scale, names, place)
-            raw[mine] = found
-            if not found.all():
+            site = "" if environments is None else f" in environment {environment}"
+            place = f"label {label}{site}"
+            raw[mine] = _solve_dual(values[mine], goal, scale, names, place)
+            if not raw[mine].all():
                 notes.append(
-                    f"{int((found == 0).sum()):,} examples of {place} have weight 0: they have "
+                    f"{int((raw[mine] == 0).sum()):,} examples of {place} have weight 0: they have "
                     "values that the target lacks"
                 )
     return _normalise(raw, codes, where, "entropy", notes)
@@ -255,10 +234,8 @@ def _moments(
     """The functions of the covariates whose means are balanced [N, q], and their names."""
     parts: list[FloatArray] = []
     names: list[str] = []
-    column_of: dict[str, list[int]] = {name: [] for name in encoding.names}
-    for covariate in encoding.covariates:
-        for column in covariate.columns:
-            column_of[covariate.name].append(encoding.columns.index(column))
+    columns = encoding.columns
+    column_of = {c.name: [columns.index(name) for name in c.columns] for c in encoding.covariates}
     if isinstance(moments, str) or not isinstance(moments, Sequence):
         raise TypeError(f"moments must be a list such as ['means'], got {show(moments)}")
     for given in moments:
@@ -266,16 +243,14 @@ def _moments(
         moment: Any = tuple(given) if pair else given
         if moment == "means":
             parts.append(matrix)
-            names += [f"the mean of {column}" for column in encoding.columns]
+            names += [f"the mean of {column}" for column in columns]
         elif moment == "squares":
             parts.append(np.square(matrix[:, encoding.numbers]))
-            names += [f"the mean square of {encoding.columns[i]}" for i in encoding.numbers]
+            names += [f"the mean square of {columns[i]}" for i in encoding.numbers]
         elif isinstance(moment, tuple) and all(str(name) in column_of for name in moment):
-            for first in column_of[moment[0]]:
-                for second in column_of[moment[1]]:
-                    parts.append(matrix[:, [first]] * matrix[:, [second]])
-                    one, other = encoding.columns[first], encoding.columns[second]
-                    names.append(f"the mean of {one} × {other}")
+            for first, second in product(column_of[moment[0]], column_of[moment[1]]):
+                parts.append(matrix[:, [first]] * matrix[:, [second]])
+                names.append(f"the mean of {columns[first]} × {columns[second]}")
         else:
             raise ValueError(
                 f"moments must be 'means', 'squares' or pairs of covariates out of "
@@ -289,10 +264,7 @@ def _moments(
 def _solve_dual(
     values: FloatArray, goal: FloatArray, scale: FloatArray, names: list[str], place: str
 ) -> FloatArray:
-    """Weights [n] of greatest entropy, of sum n, whose means of `values` [n, q] are `goal` [q].
-
-    The weights are proportional to exp(λ·f); λ minimises log Σ exp(λ·(f − goal)).
-    """
+    """Weights ∝ exp(λ·f) of sum n, whose means of `values` [n, q] are `goal` [q]."""
     gaps = (values - goal) / np.where(scale > 0, scale, 1.0)
     kept = np.arange(len(gaps))
     while True:  # A target at the edge of a moment's range leaves only the rows at that edge.
@@ -317,12 +289,12 @@ def _solve_dual(
     return result
 
 
-def _newton(f: FloatArray, steps: int = 200) -> tuple[FloatArray, FloatArray]:
+def _newton(f: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weights of sum 1, and the weighted means of f [n, q] that are left (0 when solved)."""
     multipliers = np.zeros(f.shape[1])
     value, weights = _dual(f, multipliers)
     slope = weights @ f
-    for _ in range(steps):
+    for _ in range(200):
         if np.abs(slope).max(initial=0.0) <= _TOLERANCE:
             break
         curvature = (f * weights[:, None]).T @ f - np.outer(slope, slope)
@@ -393,20 +365,18 @@ def _check(
 
 
 def _environments(
-    labels: IntArray, environments: IntArray
+    labels: IntArray, environments: IntArray, target: int | None, notes: list[str]
 ) -> Iterator[tuple[int, IntArray, IntArray]]:
-    """Code, rows and labels of each environment."""
-    order = np.argsort(environments, kind="stable")
-    codes, starts = np.unique(environments[order], return_index=True)
-    for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True):
-        yield code, rows, np.unique(labels[rows])
-
-
-def _without_target(environment: int, rows: IntArray, target: int) -> str:
-    return (
-        f"environment {environment} has no example of label {target}: its {len(rows):,} examples "
-        "have weight 0"
-    )
+    """Code, rows and labels of each environment that has the target."""
+    for rows in split_by(environments, np.arange(len(environments))):
+        code, present = int(environments[rows[0]]), np.unique(labels[rows])
+        if target is None or target in present:
+            yield code, rows, present
+        else:
+            notes.append(
+                f"environment {code} has no example of label {target}: its {len(rows):,} examples "
+                "have weight 0"
+            )
 
 
 def _normalise(
@@ -414,7 +384,7 @@ def _normalise(
 ) -> Weights:
     """Equal sums for the labels of an environment, its size in total, and mean 1 over all."""
     values = np.zeros(len(raw))
-    for environment, rows, present in _environments(labels, environments):
+    for environment, rows, present in _environments(labels, environments, None, []):
         place = np.searchsorted(present, labels[rows])
         sums = np.bincount(place, raw[rows])
         if not (sums > 0).all():

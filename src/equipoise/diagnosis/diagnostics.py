@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.balance.groups import Groups
-from equipoise.balance.matches import Matches, MatchSource
+from equipoise.balance.large import MatchSource
+from equipoise.balance.matches import Matches
 from equipoise.balance.weights import balanced_frequencies
 from equipoise.diagnosis.covariates import (
     MAX_DIMENSIONS_OF_PRODUCTS,

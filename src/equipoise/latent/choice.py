@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +26,15 @@ LARGEST_CONDITION = 100.0  # of a label's L: beyond, some direction hardly varie
 
 @dataclass(frozen=True)
 class LatentCandidate:
-    """One (prior, n) that was fitted, and how it did.
-
-    negative_elbo : of the held-out part, per example in nats; less is better
-    pairs_hold : condition (3) of Theorem 3.3, counting (label, environment) pairs
-    labels_hold : the same within every label on its own, well conditioned
-    condition : of the worst label's L; inf if it has too few environments or no full rank
-    """
+    """One (prior, n) that was fitted, and how it did."""
 
     prior: str
     latent_dim: int
     statistics: int
-    negative_elbo: float
-    pairs_hold: bool
-    labels_hold: bool
-    condition: float
+    negative_elbo: float  # of the held-out part, per example in nats; less is better
+    pairs_hold: bool  # condition (3) of Theorem 3.3, counting (label, environment) pairs
+    labels_hold: bool  # the same within every label on its own, well conditioned
+    condition: float  # of the worst label's L; inf if it has not full rank
 
 
 @dataclass(frozen=True)
@@ -60,12 +54,10 @@ class LatentChoice:
         return pd.DataFrame(rows).assign(chosen=chosen)
 
     def to_facts(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> LatentChoice:
-        """A choice from what `to_facts` gave."""
         candidates = tuple(LatentCandidate(**row) for row in facts["candidates"])
         return cls(**{**facts, "candidates": candidates})
 
@@ -119,10 +111,9 @@ def choose_latent(
 ) -> tuple[LatentChoice, LatentCovariateModel]:
     """Fit every candidate; of those that explain held-out x well, keep one that data can tell.
 
-    Z must first have room for what varies, or the spurious part stays out of it: candidates far
-    from the best held-out ELBO are put aside (`NEAR`). Of the others those whose Z is
-    told within every label come first, then those for which the paper's count of pairs holds;
-    the smallest n is taken. The sentence says which it was. The model returned is the fitted one.
+    Candidates far from the best held-out ELBO are put aside (`NEAR`): Z must have room for what
+    varies. Of the others those whose Z is told within every label come first, then those for
+    which the paper's count of pairs holds; the smallest n is taken.
     """
     settings = settings or FitSettings()
     shape = tuple(source.fetch(np.zeros(1, dtype=np.int64)).shape[1:])
@@ -137,26 +128,23 @@ def choose_latent(
         history = fit_model(
             model, source, labels, environments, settings=settings, checkpoint=own, verbose=verbose
         )
-        candidates.append(_judge(model, min(history.negative_elbo)))
+        condition = max(found.condition for found in model.identifiability_within_labels())
+        candidates.append(
+            LatentCandidate(
+                name,
+                n,
+                model.prior.statistics_per_dimension,
+                negative_elbo=min(history.negative_elbo),
+                pairs_hold=model.identifiability().holds,
+                labels_hold=condition <= LARGEST_CONDITION,
+                condition=condition,
+            )
+        )
         models.append(model)
     best = _pick(candidates)
-    choice = LatentChoice(
-        candidates[best].prior, candidates[best].latent_dim, tuple(candidates), ""
-    )
-    return replace(choice, sentence=_explain(choice, n_environments)), models[best]
-
-
-def _judge(model: LatentCovariateModel, negative_elbo: float) -> LatentCandidate:
-    condition = max(found.condition for found in model.identifiability_within_labels())
-    return LatentCandidate(
-        prior=model.settings.prior,
-        latent_dim=model.settings.latent_dim,
-        statistics=model.prior.statistics_per_dimension,
-        negative_elbo=negative_elbo,
-        pairs_hold=model.identifiability().holds,
-        labels_hold=condition <= LARGEST_CONDITION,
-        condition=condition,
-    )
+    taken = candidates[best]
+    sentence = _explain(candidates, taken, n_environments)
+    return LatentChoice(taken.prior, taken.latent_dim, tuple(candidates), sentence), models[best]
 
 
 def _pick(candidates: Sequence[LatentCandidate]) -> int:
@@ -172,10 +160,9 @@ def _pick(candidates: Sequence[LatentCandidate]) -> int:
     return min(near, key=rank)
 
 
-def _explain(choice: LatentChoice, n_environments: int) -> str:
-    taken = next(
-        c for c in choice.candidates if (c.prior, c.latent_dim) == (choice.prior, choice.latent_dim)
-    )
+def _explain(
+    candidates: Sequence[LatentCandidate], taken: LatentCandidate, n_environments: int
+) -> str:
     what = f"n = {taken.latent_dim} with prior {taken.prior} (k = {taken.statistics})"
     near = f"within {NEAR:g} nats of the best (−ELBO {taken.negative_elbo:.2f})"
     explains = f"it explains held-out examples {near}"
@@ -195,16 +182,11 @@ def _explain(choice: LatentChoice, n_environments: int) -> str:
             f"was chosen for want of better: {explains}, but neither within labels nor over pairs "
             f"do the {n_environments} environments tell its directions apart"
         )
-    return f"{what} {why}{_name_told(choice, taken)}."
-
-
-def _name_told(choice: LatentChoice, taken: LatentCandidate) -> str:
-    """What the environments could tell instead, and what it would cost."""
-    told = [candidate for candidate in choice.candidates if candidate.labels_hold]
-    if taken.labels_hold or not told:
-        return ""
-    best = min(told, key=lambda candidate: candidate.negative_elbo)
-    return (
-        f"; n = {best.latent_dim} with k = {best.statistics} would be told, but explains less "
-        f"(−ELBO {best.negative_elbo:.2f})"
-    )
+    told = [candidate for candidate in candidates if candidate.labels_hold]
+    if told and not taken.labels_hold:  # what the environments could tell instead
+        best = min(told, key=lambda candidate: candidate.negative_elbo)
+        why += (
+            f"; n = {best.latent_dim} with k = {best.statistics} would be told, but explains less "
+            f"(−ELBO {best.negative_elbo:.2f})"
+        )
+    return f"{what} {why}."

@@ -30,6 +30,7 @@ Ints = NDArray[np.int64]
 FEATURE_NOISE = 0.3
 SCHEDULES = ("constant", "cosine")
 _ROWS_AT_ONCE = 1024
+_PROGRESS = ("n_steps", "steps", "losses", "best_step")  # of a fit, in its checkpoint
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,7 @@ def fit_model(
     job = _Fit(model, source, labels, environments, settings or FitSettings())
     if checkpoint is not None:
         job.resume(Path(checkpoint))
-    with (
-        flush_denormals(),
-        track(job.settings.max_steps, "learning Z", enabled=verbose) as tracker,
-    ):
+    with flush_denormals(), track(job.settings.max_steps, "learning Z", enabled=verbose) as tracker:
         while not job.done:
             job.step()
             if job.n_steps % job.settings.evaluate_every == 0 or job.done:
@@ -190,19 +188,15 @@ class _Fit:
                 f"the ELBO is {float(loss.detach())} at step {self.n_steps}: check X for huge "
                 f"values, or lower lr (now {self.settings.lr})"
             )
-        self._set_rates()
+        if self.settings.schedule == "cosine":  # by the step alone: no checkpoint need hold it
+            left = 0.5 * (1.0 + math.cos(math.pi * self.n_steps / self.settings.max_steps))
+            rates = (self.settings.lr, self.settings.prior_lr)
+            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+                group["lr"] = left * rate
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.n_steps += 1
-
-    def _set_rates(self) -> None:
-        """A function of the step alone, so that a checkpoint need not hold it."""
-        if self.settings.schedule == "cosine":
-            share = 0.5 * (1.0 + math.cos(math.pi * self.n_steps / self.settings.max_steps))
-            rates = (self.settings.lr, self.settings.prior_lr)
-            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-                group["lr"] = share * rate
 
     @torch.no_grad()
     def evaluate(self) -> None:
@@ -231,8 +225,6 @@ class _Fit:
         rows = torch.from_numpy(indices)
         return x, self.labels[rows].to(self.device), self.environments[rows].to(self.device)
 
-    # --- checkpoints -------------------------------------------------------------------------
-
     @cached_property
     def _fingerprint(self) -> str:
         """What must be the same for a checkpoint to be a part of this fit."""
@@ -253,13 +245,7 @@ class _Fit:
         for position, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam.{position}.{k}": v for k, v in state.items()}
         tensors["generator"] = self.generator.get_state()
-        facts = {
-            "fingerprint": self._fingerprint,
-            "n_steps": self.n_steps,
-            "steps": self.steps,
-            "losses": self.losses,
-            "best_step": self.best_step,
-        }
+        facts = {"fingerprint": self._fingerprint} | {k: getattr(self, k) for k in _PROGRESS}
         save_state(path, tensors, facts)
 
     def resume(self, path: Path) -> None:
@@ -273,15 +259,14 @@ class _Fit:
             )
         self.model.load_state_dict(_under("model.", tensors))
         self.best = _under("best.", tensors)
-        state = self.optimizer.state_dict()
         moments: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _under("adam.", tensors).items():
             position, key = name.split(".")
             moments.setdefault(int(position), {})[key] = tensor
-        self.optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
         self.generator.set_state(tensors["generator"])
-        self.n_steps, self.best_step = facts["n_steps"], facts["best_step"]
-        self.steps, self.losses = facts["steps"], facts["losses"]
+        for name in _PROGRESS:
+            setattr(self, name, facts[name])
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -290,18 +275,10 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @contextmanager
 def flush_denormals() -> Iterator[None]:
-    """Treat denormal numbers as zero inside, and as before on leaving.
-
-    Adam's moments of rarely lit pixels turn denormal and slow every step several-fold. Outside
-    training they count: tiny probabilities decide between near scores.
-    """
-    before = _are_flushed()
+    """Treat denormal numbers as zero inside: Adam's moments turn denormal and slow every step."""
+    before = float(torch.tensor(1e-310, dtype=torch.float64) * 1.0) == 0.0
     torch.set_flush_denormal(True)
     try:
         yield
     finally:
         torch.set_flush_denormal(before)
-
-
-def _are_flushed() -> bool:
-    return float(torch.tensor(1e-310, dtype=torch.float64) * 1.0) == 0.0

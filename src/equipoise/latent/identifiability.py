@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+RELATIVE_TOLERANCE = 1e-6  # of singular values
+
 
 @dataclass(frozen=True)
 class Identifiability:
-    """What `examine_identifiability` found about the matrix L [nk, nk].
-
-    `pairs` are the (label, environment) codes whose parameters span L; the first is the
-    reference (y_0, e_0).
-    """
+    """The matrix L [nk, nk] that `pairs` of (label, environment) span; the first is (y_0, e_0)."""
 
     pairs_available: int
     pairs_needed: int
@@ -38,10 +36,7 @@ class Identifiability:
 
 
 def examine_identifiability(
-    natural_parameters: NDArray[np.float64],
-    seen: NDArray[np.bool_],
-    *,
-    relative_tolerance: float = 1e-6,
+    natural_parameters: NDArray[np.float64], seen: NDArray[np.bool_]
 ) -> Identifiability:
     """Choose the nk+1 pairs that make L best conditioned, and tell its rank and condition.
 
@@ -60,21 +55,17 @@ pairs with 3 needed
     reference = int(np.argmin(np.square(parameters - parameters.mean(0)).sum(1)))
     others = np.delete(np.arange(len(codes)), reference)
     differences = (parameters[others] - parameters[reference]).T  # [nk, pairs - 1]
-    if differences.shape[1] == 0:
-        pairs = (_pair(codes[reference]),)
-        return Identifiability(len(codes), n_columns + 1, 0, float("inf"), pairs)
-    _, _, pivots = qr(differences, mode="economic", pivoting=True)
-    chosen = pivots[:n_columns]
-    singular = np.linalg.svd(differences[:, chosen], compute_uv=False)
-    rank = int((singular > relative_tolerance * singular[0]).sum()) if singular[0] > 0 else 0
-    full = rank == n_columns
-    return Identifiability(
-        pairs_available=len(codes),
-        pairs_needed=n_columns + 1,
-        rank=rank,
-        condition=float(singular[0] / singular[-1]) if full else float("inf"),
-        pairs=(_pair(codes[reference]), *(_pair(codes[others[column]]) for column in chosen)),
-    )
+    rank, condition, chosen = 0, float("inf"), np.zeros(0, dtype=np.int64)
+    if differences.shape[1]:
+        _, _, pivots = qr(differences, mode="economic", pivoting=True)
+        chosen = pivots[:n_columns]
+        singular = np.linalg.svd(differences[:, chosen], compute_uv=False)
+        rank = int((singular > RELATIVE_TOLERANCE * singular[0]).sum()) if singular[0] > 0 else 0
+        if rank == n_columns:
+            condition = float(singular[0] / singular[-1])
+    spanning = codes[[reference, *others[chosen]]].tolist()
+    pairs = tuple((label, environment) for label, environment in spanning)
+    return Identifiability(len(codes), n_columns + 1, rank, condition, pairs)
 
 
 def examine_labels(
@@ -89,12 +80,7 @@ def examine_labels(
     >>> [found.holds for found in examine_labels(parameters, np.ones((2, 3), dtype=bool))]
     [True, True]
     """
-    labels = np.flatnonzero(seen.any(axis=1))
     return tuple(
         examine_identifiability(natural_parameters[label][None], seen[label][None])
-        for label in labels
+        for label in np.flatnonzero(seen.any(axis=1))
     )
-
-
-def _pair(code: NDArray[np.int64]) -> tuple[int, int]:
-    return int(code[0]), int(code[1])

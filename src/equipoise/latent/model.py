@@ -55,8 +55,17 @@ def choose_latent_dim(
     return max(1, min((n_labels * n_environments - 1) // statistics_per_dimension, cap))
 
 
-def _check_size(s: ModelSettings) -> None:
-    """Refuse networks that would not fit: two of them, each with moments of Adam."""
+def _check_size(s: ModelSettings, *, warn: bool) -> None:
+    """Refuse networks that would not fit, each with moments of Adam; warn of many pixels."""
+    n_weights = 2 * math.prod(s.input_shape) * s.hidden[0]  # of the outer layers: nearly all
+    if warn and len(s.input_shape) == 3 and n_weights > LARGEST_PERCEPTRONS:
+        sides = " × ".join(map(str, s.input_shape))
+        warnings.warn(
+            f"for images of {sides} pixels the latent model has {n_weights / 1e6:.0f} million "
+            "weights. Give it features of a frozen backbone in their place (compute_features, or "
+            "`equipoise data features`), or smaller images",
+            stacklevel=4,
+        )
     widths = [math.prod(s.input_shape) + s.n_labels + s.n_environments + 2 * s.latent_dim]
     widths += [check_count("hidden", width, most=10**6) for width in s.hidden]
     widths += widths[:1]
@@ -68,19 +77,6 @@ def _check_size(s: ModelSettings) -> None:
     )
 
 
-def _warn_of_size(input_shape: tuple[int, ...], hidden: tuple[int, ...]) -> None:
-    """Say when pixels are too many for the perceptrons: each has a weight to every hidden unit."""
-    n_weights = 2 * math.prod(input_shape) * hidden[0]  # of the outer layers, nearly all there are
-    if len(input_shape) == 3 and n_weights > LARGEST_PERCEPTRONS:
-        sides = " × ".join(str(side) for side in input_shape)
-        warnings.warn(
-            f"for images of {sides} pixels the latent model has {n_weights / 1e6:.0f} million "
-            "weights. Give it features of a frozen backbone in their place (compute_features, or "
-            "`equipoise data features`), or smaller images",
-            stacklevel=4,
-        )
-
-
 class LatentCovariateModel(nn.Module):
     """Encoder q(z|x,y,e), decoder p(x|z,y) shared by all environments, prior p(z|y,e).
 
@@ -90,9 +86,8 @@ class LatentCovariateModel(nn.Module):
     latent_dim : n; by default the largest that Theorem 3.3 allows, up to the paper's cap
     prior : name of a family in `equipoise.latent.priors`
     hidden : widths of the perceptrons, by default the paper's
-    encoder : own module (x, y, e) -> mean and log-variance of z, each [B, n]. A third output
-        [B, n(n−1)/2] makes q(z|x,y,e) a Gaussian with full covariance CCᵀ: its entries stand
-        below the diagonal of C, row by row; the diagonal is exp(log-variance / 2)
+    encoder : own module (x, y, e) -> mean and log-variance of z, each [B, n]; a third output
+        [B, n(n−1)/2] is what stands below the diagonal of C in a full covariance CCᵀ
     decoder : own module (z, y) -> the mean of x [B, *input_shape]
 
     >>> model = LatentCovariateModel((2, 28, 28), n_labels=2, n_environments=2)
@@ -129,19 +124,16 @@ class LatentCovariateModel(nn.Module):
                 f"Z may not be identifiable above latent_dim={largest}",
                 stacklevel=2,
             )
-        hidden = hidden or default_hidden(input_shape)
+        # The paper's sizes.
+        hidden = hidden or ((512, 512) if is_small(input_shape) else (1024, 1024, 1024))
         self.settings = ModelSettings(
             tuple(input_shape), n_labels, n_environments, latent_dim, prior, tuple(hidden)
         )
-        _check_size(self.settings)
-        if encoder is None or decoder is None:
-            _warn_of_size(input_shape, hidden)
+        _check_size(self.settings, warn=encoder is None or decoder is None)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.encoder = encoder or MLPEncoder(
-                input_shape, n_labels, n_environments, latent_dim, hidden
-            )
-            self.decoder = decoder or MLPDecoder(input_shape, n_labels, latent_dim, hidden)
+            self.encoder = encoder or MLPEncoder(self.settings)
+            self.decoder = decoder or MLPDecoder(self.settings)
         self.prior = family(n_labels, n_environments, latent_dim)
         # Feature vectors are brought to the scale on which the noise has unit variance.
         self.register_buffer("x_shift", torch.zeros(()))
@@ -178,10 +170,7 @@ class LatentCovariateModel(nn.Module):
     def negative_elbo(
         self, x: Tensor, y: Tensor, e: Tensor, noise: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The ELBO of Section 3.1: reconstruction error and KL(q‖p) [B] each.
-
-        Their sum is −ELBO up to a constant.
-        """
+        """The ELBO of Section 3.1: reconstruction error and KL(q‖p) [B]; their sum is −ELBO."""
         mean, log_variance, *below = self.encoder(self.standardize(x), y, e)
         if below:
             z, log_marginal, dependence = _draw_dependent(mean, log_variance, below[0], noise)
@@ -217,11 +206,7 @@ class LatentCovariateModel(nn.Module):
 
     @classmethod
     def load(
-        cls,
-        path: str | Path,
-        *,
-        encoder: nn.Module | None = None,
-        decoder: nn.Module | None = None,
+        cls, path: str | Path, *, encoder: nn.Module | None = None, decoder: nn.Module | None = None
     ) -> LatentCovariateModel:
         """Read what `save` wrote; own modules must be handed in again."""
         tensors, facts = load_state(path)
@@ -233,18 +218,13 @@ class LatentCovariateModel(nn.Module):
 
     @classmethod
     def rebuild(
-        cls,
-        tensors: Mapping[str, Tensor],
-        settings: Mapping[str, Any],
-        *,
-        encoder: nn.Module | None = None,
-        decoder: nn.Module | None = None,
+        cls, tensors: Mapping[str, Tensor], settings: Mapping[str, Any], **modules: Any
     ) -> LatentCovariateModel:
         """A model from its `state_dict` and its `settings` as plain values."""
         settings = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = cls(**settings, encoder=encoder, decoder=decoder)
+            model = cls(**settings, **modules)
         model.x_shift, model.x_scale = tensors["x_shift"], tensors["x_scale"]
         model.load_state_dict(tensors)
         return model
@@ -261,11 +241,7 @@ class LatentCovariateModel(nn.Module):
 def _draw_dependent(
     mean: Tensor, log_variance: Tensor, below: Tensor, noise: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """z from a Gaussian with full covariance CCᵀ, its log marginal variances, its dependence.
-
-    C has exp(log_variance / 2) on its diagonal and `below` under it. The prior has independent
-    components, so KL(q‖p) is that of q's marginals plus the dependence among them.
-    """
+    """z from a Gaussian with full covariance CCᵀ, its log marginal variances, and what KL adds."""
     n = mean.shape[-1]
     rows, columns = torch.tril_indices(n, n, -1, device=mean.device)
     factor = torch.diag_embed((0.5 * log_variance).exp())
@@ -280,36 +256,20 @@ def is_small(input_shape: tuple[int, ...]) -> bool:
     return len(input_shape) == 1 or math.prod(input_shape[-2:]) <= 28 * 28
 
 
-def default_hidden(input_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The paper's sizes: two layers of 512 up to 28×28 and for vectors, three of 1,024 above."""
-    return (512, 512) if is_small(input_shape) else (1024, 1024, 1024)
-
-
 class MLPEncoder(nn.Module):
-    """q(z | x, y, e) as a perceptron on x with label and environment one-hot beside it.
+    """q(z | x, y, e), its first layer in three parts: x is read once, whatever labels are tried."""
 
-    The first layer is kept in three parts, so that re-encoding x under every label costs one
-    pass over the pixels instead of m.
-    """
-
-    def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        n_labels: int,
-        n_environments: int,
-        latent_dim: int,
-        hidden: tuple[int, ...],
-    ) -> None:
+    def __init__(self, s: ModelSettings) -> None:
         super().__init__()
-        self.n_labels = n_labels
-        self.from_x = nn.Linear(math.prod(input_shape), hidden[0])
-        self.from_label = nn.Embedding(n_labels, hidden[0])
-        self.from_environment = nn.Embedding(n_environments, hidden[0])
+        n_pixels = math.prod(s.input_shape)
+        self.from_x = nn.Linear(n_pixels, s.hidden[0])
+        self.from_label = nn.Embedding(s.n_labels, s.hidden[0])
+        self.from_environment = nn.Embedding(s.n_environments, s.hidden[0])
         # The three parts start as one linear layer would: x speaks louder than the label.
-        bound = 1.0 / math.sqrt(math.prod(input_shape) + n_labels + n_environments)
+        bound = 1.0 / math.sqrt(n_pixels + s.n_labels + s.n_environments)
         for part in (self.from_x, self.from_label, self.from_environment):
             nn.init.uniform_(part.weight, -bound, bound)
-        self.rest = _stack_layers(hidden, 2 * latent_dim)
+        self.rest = _stack_layers(s.hidden, 2 * s.latent_dim)
 
     def forward(self, x: Tensor, y: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         first = self.from_x(x.flatten(1)) + self.from_label(y) + self.from_environment(e)
@@ -317,7 +277,6 @@ class MLPEncoder(nn.Module):
         return mean, log_variance
 
     def encode_hypotheses(self, x: Tensor, e: Tensor) -> Tensor:
-        """Means of z under every label y' [B, m, n]."""
         first = self.from_x(x.flatten(1)) + self.from_environment(e)
         rows = [self.rest(first + label).chunk(2, dim=-1)[0] for label in self.from_label.weight]
         return torch.stack(rows, dim=1)
@@ -326,21 +285,15 @@ class MLPEncoder(nn.Module):
 class MLPDecoder(nn.Module):
     """p(x | z, y) as a perceptron on z with the label one-hot beside it; no environment."""
 
-    def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        n_labels: int,
-        latent_dim: int,
-        hidden: tuple[int, ...],
-    ) -> None:
+    def __init__(self, s: ModelSettings) -> None:
         super().__init__()
-        self.input_shape = input_shape
-        self.from_z = nn.Linear(latent_dim, hidden[-1])
-        self.from_label = nn.Embedding(n_labels, hidden[-1])
-        bound = 1.0 / math.sqrt(latent_dim + n_labels)
+        self.input_shape = s.input_shape
+        self.from_z = nn.Linear(s.latent_dim, s.hidden[-1])
+        self.from_label = nn.Embedding(s.n_labels, s.hidden[-1])
+        bound = 1.0 / math.sqrt(s.latent_dim + s.n_labels)
         for part in (self.from_z, self.from_label):
             nn.init.uniform_(part.weight, -bound, bound)
-        self.rest = _stack_layers(hidden[::-1], math.prod(input_shape))
+        self.rest = _stack_layers(s.hidden[::-1], math.prod(s.input_shape))
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         pixels: Tensor = self.rest(self.from_z(z) + self.from_label(y))

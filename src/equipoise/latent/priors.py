@@ -15,8 +15,7 @@ from equipoise.checks import check_choice
 class PriorFamily(nn.Module, ABC):
     """An exponential family p(z | y, e), factorised over the n dimensions of z.
 
-    A new family is a subclass: it gives its log-density, its KL divergence from the encoder's
-    Gaussian, and its natural parameters. Defining it registers it under its `name`.
+    Defining a subclass registers it under its `name`.
     """
 
     name: str
@@ -26,8 +25,7 @@ class PriorFamily(nn.Module, ABC):
 
     def __init__(self, n_labels: int, n_environments: int, latent_dim: int) -> None:
         super().__init__()
-        self.n_labels, self.n_environments = n_labels, n_environments
-        self.latent_dim = latent_dim
+        self.shape = (n_labels, n_environments, latent_dim)
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -57,7 +55,7 @@ class FixedVarianceGaussian(PriorFamily):
 
     def __init__(self, n_labels: int, n_environments: int, latent_dim: int) -> None:
         super().__init__(n_labels, n_environments, latent_dim)
-        self.mean = nn.Parameter(torch.zeros(n_labels, n_environments, latent_dim))
+        self.mean = nn.Parameter(torch.zeros(self.shape))
 
     def log_density(self, z: Tensor, y: Tensor, e: Tensor) -> Tensor:
         mean = self.mean.to(z.dtype)[y, e]
@@ -75,7 +73,7 @@ class FixedVarianceGaussian(PriorFamily):
         return self.mean.detach()
 
 
-class DiagonalGaussian(PriorFamily):
+class DiagonalGaussian(FixedVarianceGaussian):
     """N(μ(y, e), diag σ²(y, e)): k = 2, the sufficient statistics are z and z²."""
 
     name = "gaussian"
@@ -83,8 +81,7 @@ class DiagonalGaussian(PriorFamily):
 
     def __init__(self, n_labels: int, n_environments: int, latent_dim: int) -> None:
         super().__init__(n_labels, n_environments, latent_dim)
-        self.mean = nn.Parameter(torch.zeros(n_labels, n_environments, latent_dim))
-        self.log_variance = nn.Parameter(torch.zeros(n_labels, n_environments, latent_dim))
+        self.log_variance = nn.Parameter(torch.zeros(self.shape))
 
     def log_density(self, z: Tensor, y: Tensor, e: Tensor) -> Tensor:
         mean = self.mean.to(z.dtype)[y, e]
@@ -100,7 +97,7 @@ class DiagonalGaussian(PriorFamily):
 
     @torch.no_grad()
     def start_at(self, label: int, environment: int, z: Tensor) -> None:
-        self.mean[label, environment] = z.mean(dim=0).to(self.mean)
+        super().start_at(label, environment, z)
         self.log_variance[label, environment] = z.var(dim=0).log().to(self.mean)
 
     def natural_parameters(self) -> Tensor:

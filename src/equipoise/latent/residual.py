@@ -1,13 +1,12 @@
 """Perceptrons beside a linear map, for feature vectors whose latents are to be told exactly.
 
-They start as a linear map, in which no fold or twist has to be unlearnt, and their
-q(z | x, y, e) may have every covariance: a posterior without them prefers
-latents whose effects on x are orthogonal, whatever the prior says.
+Their q(z | x, y, e) may have every covariance: a posterior without them prefers latents whose
+effects on x are orthogonal, whatever the prior says.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import torch
@@ -24,10 +23,7 @@ START_LOG_VARIANCE = -3.0  # of the first q(z | x, y, e)
 
 
 class _LabelledMaps(nn.Module):
-    """A linear map plus a perceptron: one pair for all labels, or one for every label.
-
-    Shared, the perceptron is told the label beside its input; the linear map is not.
-    """
+    """A linear map plus a perceptron, which is told the label: for all labels, or one for each."""
 
     def __init__(
         self,
@@ -139,11 +135,7 @@ class ResidualDecoder(nn.Module):
 def start_from_components(
     model: LatentCovariateModel, x: Tensor, labels: Tensor, environments: Tensor
 ) -> None:
-    """Start a residual model, linear maps and prior, at the best linear guess at z.
-
-    x [N, features] is standardised as the fit will do. A network that all labels share gets
-    the components of all examples, one of its own those of its label: see `find_components`.
-    """
+    """Start a residual model, linear maps and prior, at the best linear guess at z."""
     encoder, decoder = model.encoder, model.decoder
     if not isinstance(encoder, ResidualEncoder) or not isinstance(decoder, ResidualDecoder):
         raise TypeError(
@@ -157,13 +149,9 @@ def start_from_components(
     z = np.empty((len(rows), encoder.latent_dim))
     for copy in range(len(encoder.maps.linear)):
         here = y == copy if encoder.maps.per_label else np.ones(len(y), dtype=bool)
-        forth, back = find_components(
-            rows[here],
-            y[here],
-            e[here],
-            encoder.latent_dim,
-            separate=model.prior.statistics_per_dimension > 1,
-        )
+        separate = model.prior.statistics_per_dimension > 1
+        codes = y[here], e[here]
+        forth, back = find_components(rows[here], *codes, encoder.latent_dim, separate=separate)
         origin = rows[here].mean(axis=0)
         z[here] = (rows[here] - origin) @ forth.T
         _set_linear(encoder.maps.linear[copy], forth, -forth @ origin)
@@ -196,15 +184,12 @@ def find_components(
 ) -> tuple[Floats, Floats]:
     """Linear maps x -> z [n, features] and back [features, n] such that z suits a Gaussian prior.
 
-    The leading directions within labels, scaled and turned so that within a (label, environment)
-    pair z has unit covariance on average. With `separate` they are turned further, until z has
-    as little covariance as possible in every single pair: what k = 2 expects of its axes.
+    The leading directions within labels, turned so that within a (label, environment) pair z has
+    unit covariance on average; with `separate` further, until z has as little covariance as
+    possible in every single pair: what k = 2 expects of its axes.
 
-    >>> rng = np.random.default_rng(0)
-    >>> sizes = np.array([[1.0, 9.0], [9.0, 1.0]])
-    >>> pairs = np.repeat([0, 1], 500)
-    >>> x = rng.normal(size=(1000, 2)) * sizes[pairs] @ np.array([[1.0, 1.0], [-1.0, 1.0]])
-    >>> into, back = find_components(x, np.zeros(1000, int), pairs, 2, separate=True)
+    >>> x, zeros = np.random.default_rng(0).normal(size=(1000, 2)), np.zeros(1000, int)
+    >>> into, back = find_components(x, zeros, np.repeat([0, 1], 500), 2, separate=True)
     >>> bool(np.allclose(back @ into, np.eye(2)))
     True
     """
@@ -228,29 +213,24 @@ def find_components(
     return turn @ directions, directions.T @ undo
 
 
-def diagonalize_jointly(matrices: Floats, *, sweeps: int = 50) -> Floats:
-    """The rotation R [n, n] that makes all R·C·Rᵀ as diagonal as it can, for C [p, n, n].
-
-    Jacobi rotations of two axes at a time (Cardoso and Souloumiac 1996).
-    """
-    matrices = matrices.copy()
+def diagonalize_jointly(matrices: Floats) -> Floats:
+    """The rotation R [n, n] that makes all R·C·Rᵀ most diagonal, C [p, n, n], by Jacobi."""
     n = matrices.shape[1]
     rotation = np.eye(n)
-    for _ in range(sweeps):
+    for _ in range(50):
         largest = 0.0
-        for i in range(n - 1):
-            for j in range(i + 1, n):
-                difference = matrices[:, i, i] - matrices[:, j, j]
-                double = 2.0 * matrices[:, i, j]
-                on = float(difference @ difference - double @ double)
-                off = float(2.0 * difference @ double)
-                angle = 0.25 * np.arctan2(off, on)
-                largest = max(largest, abs(angle))
-                turn = np.eye(n)
-                turn[i, i] = turn[j, j] = np.cos(angle)
-                turn[i, j], turn[j, i] = np.sin(angle), -np.sin(angle)
-                matrices = turn @ matrices @ turn.T
-                rotation = turn @ rotation
+        for i, j in combinations(range(n), 2):
+            difference = matrices[:, i, i] - matrices[:, j, j]
+            double = 2.0 * matrices[:, i, j]
+            on = float(difference @ difference - double @ double)
+            off = float(2.0 * difference @ double)
+            angle = 0.25 * np.arctan2(off, on)
+            largest = max(largest, abs(angle))
+            turn = np.eye(n)
+            turn[i, i] = turn[j, j] = np.cos(angle)
+            turn[i, j], turn[j, i] = np.sin(angle), -np.sin(angle)
+            matrices = turn @ matrices @ turn.T
+            rotation = turn @ rotation
         if largest < 1e-8:
             break
     return rotation

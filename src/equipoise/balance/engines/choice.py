@@ -1,26 +1,18 @@
-"""Which engine searches a stratum: the one asked for, or the one that should cost least.
-
-Blocks look at every pair, so their time follows from sizes alone. What a tree or cells save
-depends on how peaked the scores are; a few hundred anchors tell.
-"""
+"""Which engine searches a stratum: the one asked for, or the one that should cost least."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from typing import Protocol
 
 import numpy as np
 
 from equipoise.balance.distances import Metric, Scores
-from equipoise.balance.engines.blocked import (
-    BLOCK_BYTES,
-    DEVICE_BLOCK_BYTES,
-    BlockedEngine,
-    TorchBlocks,
-)
+from equipoise.balance.engines.blocked import BlockedEngine
 from equipoise.balance.engines.libraries import FaissEngine, HNSWEngine
 from equipoise.balance.engines.nearest import DirectEngine, Nearest
 from equipoise.balance.engines.pruning import CellsEngine, KDTreeEngine, LineEngine, partition
@@ -86,98 +78,70 @@ def cheapest(
     makers: dict[str, Maker],
     n_anchors: int | None = None,
 ) -> str:
-    """The engine that should search these anchors soonest, its preparation included.
-
-    If they are the first of more to come, `n_anchors` says how many there are in all.
-    """
+    """The engine that should search these first of `n_anchors` soonest, when built for it."""
     n_candidates, n_labels = candidates.log.shape
     n_anchors = n_anchors or len(anchors)
     if n_labels == 2:
         return "line" if n_candidates >= 32 else "direct"
-    predicted = blocked_seconds(metric, n_labels, n_candidates)
-    if predicted * n_anchors < _WORTH_A_LOOK:
-        return "blocked"
-    names = rivals(metric, n_labels, n_candidates)
+    each = blocked_seconds(metric, n_labels, n_candidates)
+    blocks = each * n_anchors
+    names = rivals(metric, n_labels, n_candidates) if blocks >= _WORTH_A_LOOK else []
     if not names:
         return "blocked"
     trials = {
-        name: _Trial(name, makers[name], metric, candidates, anchors, k, n_anchors)
+        name: _Trial(name, partial(makers[name], metric, candidates), anchors, k, n_anchors)
         for name in ["blocked", *names]
     }
     if "kdtree" in names and "cells" not in names:  # a short search: looking at all costs too much
-        blocks = predicted * n_anchors
-        trials["kdtree"].run(blocks)
+        trials["kdtree"].run(each, blocks)
         if trials["kdtree"].seconds < _CLEARLY * blocks:
             return "kdtree"
     for trial in trials.values():
         if trial.seconds == np.inf:
-            trial.run(min(other.seconds for other in trials.values()))
+            trial.run(each, min(other.seconds for other in trials.values()))
     best = min(trial.seconds for trial in trials.values())
     close = [trial for trial in trials.values() if trial.seconds < _CLOSE * best]
     if len(close) > 1:  # a moment's disturbance must not decide
         for trial in close:
-            trial.repeat()
+            trial.look(slice(None), at_most=trial.seconds)
     return min(close, key=lambda trial: trial.seconds).name
 
 
+@dataclass
 class _Trial:
-    """An engine tried on a sample of the anchors; `seconds` is what all of them would take.
+    """An engine tried on a sample; `seconds` of this thread are what all anchors would take."""
 
-    Seconds of this thread alone, so that what else the machine does decides little, and the
-    least of two looks at the same sample.
-    """
+    name: str
+    make: Callable[[], Engine]
+    anchors: Scores
+    k: int
+    n_anchors: int
+    seconds: float = np.inf
 
-    def __init__(
-        self,
-        name: str,
-        maker: Maker,
-        metric: Metric,
-        candidates: Scores,
-        anchors: Scores,
-        k: int,
-        n_anchors: int,
-    ) -> None:
-        self.name = name
-        self.seconds = np.inf
-        self._maker, self._metric, self._candidates = maker, metric, candidates
-        self._anchors, self._k, self._n_anchors = anchors, k, n_anchors
-        self._predicted = blocked_seconds(metric, *candidates.log.shape[::-1])
-
-    def run(self, give_up: float) -> None:
-        """Build the engine and try it; a hopeless start ends it."""
-        if self.name == "cells":
-            self._sample = _neighbourhoods(self._anchors)
-        else:
-            self._sample = _spaced(self._anchors, self._predicted)
+    def run(self, each: float, give_up: float) -> None:
+        """Build the engine and try it; a hopeless start ends it. Blocks take `each` an anchor."""
+        cells = self.name == "cells"
+        self._sample = _neighbourhoods(self.anchors) if cells else _spaced(self.anchors, each)
         started = time.thread_time()
-        self._engine = self._maker(self._metric, self._candidates)
+        self._engine = self.make()
         self._built = time.thread_time() - started
         few = max(1, len(self._sample) // 8)
-        self._look(slice(0, few))
+        self.look(slice(0, few))
         hopeful = self._built + _HOPE[self.name] * (self.seconds - self._built) <= give_up
         if few < len(self._sample) and hopeful:
-            self._look(slice(few, None))
+            self.look(slice(few, None))
 
-    def repeat(self) -> None:
-        """Look at the sample again; the faster time counts."""
-        before = self.seconds
-        self._look(slice(None))
-        self.seconds = min(before, self.seconds)
-
-    def _look(self, part: slice) -> None:
+    def look(self, part: slice, at_most: float = np.inf) -> None:
         anchors = self._sample.take(part)
         started = time.thread_time()
-        self._engine.nearest(anchors, self._k)
+        self._engine.nearest(anchors, self.k)
         each = (time.thread_time() - started) / len(anchors)
         scale = _OPTIMISM if self.name == "cells" else 1.0
-        self.seconds = self._built + scale * each * self._n_anchors
+        self.seconds = min(at_most, self._built + scale * each * self.n_anchors)
 
 
 def _spaced(anchors: Scores, predicted: float) -> Scores:
-    """Evenly spaced anchors: more of them where the search is long and a mistake dear.
-
-    As many strata as labels will likely be searched as this one is.
-    """
+    """Evenly spaced anchors: more of them where the search is long and a mistake dear."""
     n, n_labels = anchors.log.shape
     seconds = np.clip(_SAMPLE_SHARE * predicted * n * n_labels, *_SAMPLE_SECONDS)
     most = max(_SAMPLE, int(n * min(1.0, n_labels / 80)))
@@ -194,28 +158,13 @@ def _neighbourhoods(anchors: Scores) -> Scores:
     return anchors.take(np.concatenate(rows))
 
 
-ENGINES: dict[str, Maker] = {
-    engine.name: engine
-    for engine in (
-        DirectEngine,
-        LineEngine,
-        KDTreeEngine,
-        BlockedEngine,
-        CellsEngine,
-        FaissEngine,
-        HNSWEngine,
-    )
-}
+_ALL = (DirectEngine, LineEngine, KDTreeEngine, BlockedEngine, CellsEngine, FaissEngine, HNSWEngine)
+ENGINES: dict[str, Maker] = {engine.name: engine for engine in _ALL}
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked for and by what means, the same in every stratum.
-
-    `chosen` remembers the automatic choice for strata of a size (in powers of two). With
-    `only_positions` an engine may leave distances out where they decide nothing, and matches
-    beyond a `tolerance`, other than the nearest.
-    """
+    """What is looked for and by what means; `chosen` has the engine of each size of stratum."""
 
     metric: Metric
     n_nearest: int = 1
@@ -236,19 +185,16 @@ class Search:
     def engine_for(
         self, candidates: Scores, anchors: Scores, k: int, n_anchors: int | None = None
     ) -> Engine:
-        """Build the engine over the candidates, choosing it by these anchors if need be.
-
-        They may be the first of `n_anchors` that will be searched.
-        """
-        name = self.engine if self.device is None else "blocked"
-        if name == "auto":
+        """Build the engine, choosing it by these anchors, the first of `n_anchors`, if need be."""
+        engine = self.engine_ahead(candidates)
+        if engine is None:
             size = len(candidates).bit_length()
             if size not in self.chosen:
                 self.chosen[size] = cheapest(
                     self.metric, candidates, anchors, k, ENGINES, n_anchors
                 )
-            name = self.chosen[size]
-        return self._build(name, candidates)
+            engine = self._build(self.chosen[size], candidates)
+        return engine
 
     def engine_ahead(self, candidates: Scores) -> Engine | None:
         """The engine over the candidates if it is the same whoever asks, else None."""
@@ -266,8 +212,7 @@ class Search:
         return BlockedEngine(
             self.metric,
             candidates,
-            block_bytes=BLOCK_BYTES if self.device is None else DEVICE_BLOCK_BYTES,
-            blocks=None if self.device is None else TorchBlocks(self.device),
+            device=self.device,
             only_positions=self.only_positions,
             tolerance=self.tolerance,
         )

@@ -1,15 +1,13 @@
 """Distances of whole blocks in float32, each with a bound on its error.
 
-A kernel turns anchors and candidates into float32 factors whose product (or Lp distance) is
-fast to compute, and knows what that value can and cannot say about the true distance:
-`upper` gives the largest distance a value can stand for, `limit` the largest value that a
+`upper` gives the largest distance that a value can stand for, `limit` the largest value that a
 candidate within some distance can have. Between the two nothing is lost.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,31 +18,9 @@ Float32Array = NDArray[np.float32]
 
 PADDING = 16  # candidates come in multiples of this
 _ROUNDING = float(np.finfo(np.float32).eps)
-_FAR = np.float32(1e30)  # the value of padding, and of −log 0
+_FAR = 1e30  # the value of padding, and of −log 0
 _TINY = 1e-37
 _SATURATED = 0.9
-
-
-class Kernel(Protocol):
-    """Values of blocks and what they prove.
-
-    `corner_rows` and `corner_squares` replace a label's row of the matrix, and the row of
-    squares, for anchors near that label's corner; see `LpKernel`.
-    """
-
-    combine: str  # "dot", "l1" or "linf": how factors and matrix make values
-    bounded: bool  # whether `upper` holds; if not, distances must be measured
-    matrix: Float32Array  # [labels or labels + 1, candidates]
-
-    @property
-    def corner_rows(self) -> Float32Array: ...
-
-    @property
-    def corner_squares(self) -> Float32Array: ...
-
-    def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray: ...
-
-    def limit(self, sizes: FloatArray, distance: FloatArray) -> FloatArray: ...
 
 
 class Factors(NamedTuple):
@@ -67,11 +43,6 @@ def prepare(metric: Metric, anchors: Scores) -> Scores:
     return Scores(anchors.log, anchors.prob, factors)
 
 
-def factors_of(metric: Metric, anchors: Scores) -> Factors:
-    """The factors of anchors, made if need be."""
-    return Factors(*(prepare(metric, anchors).factors or ()))
-
-
 _NEGLIGIBLE = 1e-35  # smaller probabilities count as 0 in the factors of KL
 _DECIDERS = 64  # candidates that tell whether scores are flat
 _LONGEST = 1e6  # if no −log q is larger, neglecting them costs less than 1e-28 a label
@@ -88,12 +59,11 @@ def _kl_factors(anchors: Scores) -> Factors:
 class KLKernel:
     """KL(p‖q) = ⟨p, b − log q⟩ + Σq − H(p) − (1 + b)·Σp for any constant b.
 
-    With b = 0 no product is negative, and float32 errs by a fraction of H(p) + KL: little
-    where scores are peaked. With b = −log m it errs by a fraction of Σ p·|log(m·p)| + KL:
-    little where they are flat. The candidates decide.
+    With b = 0 float32 errs by a fraction of H(p) + KL: little where scores are peaked. With
+    b = −log m it errs by one of Σ p·|log(m·p)| + KL: little where they are flat.
     """
 
-    combine = "dot"
+    combine = "dot"  # how factors and matrix make values
 
     def __init__(self, candidates: Scores) -> None:
         n, m = candidates.log.shape
@@ -104,6 +74,7 @@ class KLKernel:
         self._base = -np.log(m) if self._flat else max(0.0, float(candidates.log.max()))
         self.matrix = _padded(m + 1, n)
         self.matrix[:m, n:] = 0.0
+        # Whether `upper` holds; if not, distances must be measured.
         self.bounded = bool(candidates.log.min() > -_LONGEST)
         lengths = np.empty((n, m), dtype=np.float32)
         with np.errstate(over="ignore"):
@@ -169,7 +140,8 @@ class LpKernel:
     """Lp distances of probabilities, seen from the corner of the simplex the anchor is near.
 
     Two saturated scores differ only in their distances from that corner, which float32 holds
-    to seven digits however small they are: of the corner's label q − 1 is taken, not q.
+    to seven digits: of the corner's label q − 1 is taken, not q. `corner_rows` then replace a
+    label's row of the matrix, and `corner_squares` the row of squares.
     """
 
     bounded = True
@@ -189,15 +161,13 @@ class LpKernel:
     @cached_property
     def corner_rows(self) -> Float32Array:
         n, m = self._candidates.prob.shape
-        rows = np.zeros((m, self.matrix.shape[1]), dtype=np.float32)
+        rows = _padded(m, n, 0.0 if self._squared else _FAR)
         rows[:, :n] = (self._candidates.prob - 1.0).T
-        rows[:, n:] = 0.0 if self._squared else _FAR
         return rows
 
     @cached_property
     def corner_squares(self) -> Float32Array:
         prob = self._candidates.prob
-        n, m = prob.shape
         top = prob.argmax(axis=1)[:, None]
         largest = np.take_along_axis(prob, top, axis=1)
         rest = prob.copy()
@@ -206,8 +176,8 @@ class LpKernel:
         squares = (rest**2).sum(axis=1, keepdims=True)
         others = squares + (largest**2 - prob**2)
         np.put_along_axis(others, top, squares, axis=1)
-        rows = np.full((m, self.matrix.shape[1]), _FAR, dtype=np.float32)
-        rows[:, :n] = (others + np.square(prob - 1.0)).T
+        rows = _padded(prob.shape[1], len(prob))
+        rows[:, : len(prob)] = (others + np.square(prob - 1.0)).T
         return rows
 
     def upper(self, sizes: FloatArray, value: Float32Array) -> FloatArray:
@@ -229,6 +199,9 @@ class LpKernel:
         return np.asarray(square - sizes**2 * (1 - 4 * RELATIVE_SLACK) + error + _TINY)
 
 
+Kernel = KLKernel | LpKernel
+
+
 def near_limit(kernel: Kernel, sizes: FloatArray, upper: FloatArray) -> Float32Array:
     """The largest float32 value that a candidate within the distance `upper` can have."""
     with np.errstate(over="ignore"):
@@ -237,12 +210,11 @@ def near_limit(kernel: Kernel, sizes: FloatArray, upper: FloatArray) -> Float32A
 
 
 def make_kernel(metric: Metric, candidates: Scores) -> Kernel:
-    """The kernel of a metric over some candidates."""
     return KLKernel(candidates) if metric.order is None else LpKernel(metric, candidates)
 
 
-def _padded(rows: int, n: int) -> Float32Array:
-    return np.full((rows, -(-n // PADDING) * PADDING), _FAR, dtype=np.float32)
+def _padded(rows: int, n: int, value: float = _FAR) -> Float32Array:
+    return np.full((rows, -(-n // PADDING) * PADDING), value, dtype=np.float32)
 
 
 def _entropy(scores: Scores) -> FloatArray:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
+from equipoise.balance.distances import FloatArray, Metric, Scores
 from equipoise.balance.engines.blocked import BlockedEngine
-from equipoise.balance.engines.kernels import (
-    Float32Array,
-    factors_of,
-    make_kernel,
-    near_limit,
-    prepare,
-)
+from equipoise.balance.engines.kernels import make_kernel, near_limit, prepare
 from equipoise.balance.engines.nearest import Nearest, rank_table
 from equipoise.checks import require
 
 _SPARE = 7  # candidates beyond k, so that most anchors are proven at the first look
 _ROWS_AT_ONCE = 1 << 13
+_SAMPLE = 256
+_LEAST_SHORTLIST = 32
 
 
 class FaissEngine:
     """Inner products (KL, L2) or L1 distances by faiss; needs the extra `equipoise[faiss]`.
 
-    The values are those of the blocks' kernels, so the same bounds hold: an anchor is proven
-    when the last candidate that faiss names is beyond the limit. The others go to the blocks.
+    The bounds of blocks hold: what the last candidate named does not prove goes to blocks.
     """
 
     name = "faiss"
@@ -34,27 +27,41 @@ class FaissEngine:
     def __init__(self, metric: Metric, candidates: Scores) -> None:
         if metric.name == "linf":
             raise ValueError("engine 'faiss' is not for the metric 'linf': use 'auto'")
-        self._faiss = require("faiss", extra="faiss")
-        self.metric = metric
-        self.candidates = candidates
+        faiss = require("faiss", extra="faiss")
+        self.metric, self.candidates = metric, candidates
         self._kernel = make_kernel(metric, candidates)
+        rows = np.ascontiguousarray(self._kernel.matrix[:, : len(candidates)].T)
+        kind = faiss.METRIC_INNER_PRODUCT if self._kernel.combine == "dot" else faiss.METRIC_L1
+        self._sign = -1 if self._kernel.combine == "dot" else 1
+        self._index = faiss.IndexFlat(rows.shape[1], kind)
+        self._index.add(self._sign * rows)
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         result = Nearest.empty(len(anchors), k)
         anchors = prepare(self.metric, anchors)
-        factors = factors_of(self.metric, anchors)
-        index = self._index(self._kernel.matrix)
+        factors = anchors.factors
         easy = np.flatnonzero(factors.corner < 0)  # others need more digits than faiss has
         unproven = [np.flatnonzero(factors.corner >= 0)]
+        width = min(k + _SPARE, len(self.candidates))
         for start in range(0, len(easy), _ROWS_AT_ONCE):
             rows = easy[start : start + _ROWS_AT_ONCE]
-            values, table = self._propose(index, factors.values[rows], k)
-            limit = self._limit(anchors, rows, factors.sizes[rows], values, table, k)
-            near = values <= limit[:, None]
-            proven = ~near[:, -1] | (table.shape[1] == len(self.candidates))
-            good = anchors.take(rows[proven]).bare()
-            shortlist = np.where(near, table, -1)[proven]
-            result.put(rows[proven], rank_table(self.metric, good, self.candidates, shortlist, k))
+            bare = anchors.take(rows).bare()
+            values, table = self._index.search(factors.values[rows], width)
+            values, sizes = self._sign * values, factors.sizes[rows]
+            if self._kernel.bounded:
+                upper = self._kernel.upper(sizes, values[:, k - 1])
+            else:
+                upper = rank_table(self.metric, bare, self.candidates, table, k).distances[:, -1]
+            near = values <= near_limit(self._kernel, sizes, upper)[:, None]
+            proven = ~near[:, -1] | (width == len(self.candidates))
+            found = rank_table(
+                self.metric,
+                bare.take(proven),
+                self.candidates,
+                np.where(near, table, -1)[proven],
+                k,
+            )
+            result.put(rows[proven], found)
             unproven.append(rows[~proven])
         rest = np.concatenate(unproven)
         if len(rest):
@@ -62,53 +69,17 @@ class FaissEngine:
             result.put(rest, blocks.nearest(anchors.take(rest), k))
         return result
 
-    def _index(self, matrix: Float32Array) -> Any:
-        rows = np.ascontiguousarray(matrix[:, : len(self.candidates)].T)
-        if self._kernel.combine == "dot":
-            index = self._faiss.IndexFlatIP(rows.shape[1])
-            index.add(-rows)
-        else:
-            index = self._faiss.IndexFlat(rows.shape[1], self._faiss.METRIC_L1)
-            index.add(rows)
-        return index
-
-    def _propose(self, index: Any, factors: Float32Array, k: int) -> tuple[Float32Array, IntArray]:
-        values, table = index.search(factors, min(k + _SPARE, len(self.candidates)))
-        return -values if self._kernel.combine == "dot" else values, table.astype(np.int64)
-
-    def _limit(
-        self,
-        anchors: Scores,
-        rows: IntArray,
-        sizes: np.ndarray,
-        values: Float32Array,
-        table: IntArray,
-        k: int,
-    ) -> Float32Array:
-        if self._kernel.bounded:
-            upper = self._kernel.upper(sizes, values[:, k - 1])
-        else:
-            bare = anchors.take(rows).bare()
-            upper = rank_table(self.metric, bare, self.candidates, table, k).distances[:, -1]
-        return near_limit(self._kernel, sizes, upper)
-
-
-_SAMPLE = 256
-_LEAST_SHORTLIST = 32
-
 
 class HNSWEngine:
     """Shortlists from hnswlib, ranked by the metric itself; needs the extra `equipoise[hnsw]`.
 
-    The only engine whose answer may differ: `recall` is the share of exact matches it found
-    among evenly spaced anchors. KL is looked for by the Hellinger distance of scores.
+    The only engine whose answer may differ: `recall` is measured against an exact sample.
     """
 
     name = "hnsw"
 
     def __init__(self, metric: Metric, candidates: Scores) -> None:
-        self.metric = metric
-        self.candidates = candidates
+        self.metric, self.candidates = metric, candidates
         self.recall: float | None = None
         hnswlib = require("hnswlib", extra="hnsw")
         self._index = hnswlib.Index(space="l2", dim=candidates.prob.shape[1])
@@ -123,15 +94,11 @@ class HNSWEngine:
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         anchors = anchors.bare()
-        found = self._search(anchors, k)
-        sample = slice(None, None, max(1, len(anchors) // _SAMPLE))
-        exact = BlockedEngine(self.metric, self.candidates).nearest(anchors.take(sample), k)
-        hits = found.distances[sample] <= exact.distances
-        self.recall = float(hits.mean())
-        return found
-
-    def _search(self, anchors: Scores, k: int) -> Nearest:
         width = min(len(self.candidates), max(_LEAST_SHORTLIST, 4 * k))
         self._index.set_ef(max(2 * width, 64))
         table, _ = self._index.knn_query(self._view(anchors), k=width, num_threads=1)
-        return rank_table(self.metric, anchors, self.candidates, table.astype(np.int64), k)
+        found = rank_table(self.metric, anchors, self.candidates, table.astype(np.int64), k)
+        sample = slice(None, None, max(1, len(anchors) // _SAMPLE))
+        exact = BlockedEngine(self.metric, self.candidates).nearest(anchors.take(sample), k)
+        self.recall = float((found.distances[sample] <= exact.distances).mean())
+        return found

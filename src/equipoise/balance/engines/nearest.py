@@ -1,29 +1,15 @@
-"""From a shortlist to the answer: the one ranking that every engine ends with.
-
-An engine proposes candidates for each anchor; here they are measured by the metric itself and
-ordered by (distance, position). `DirectEngine` proposes all of them: it is the reference.
-"""
+"""From a shortlist to the answer: the one ranking, by (distance, position), of every engine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from equipoise.balance.distances import FloatArray, IntArray, Metric, Scores
 
 _ENTRIES_AT_ONCE = 1 << 15  # pairs · labels: what is measured together stays in cache
-
-
-class Candidates(Protocol):
-    """Scores of candidates, at hand or read when they are needed."""
-
-    def __len__(self) -> int: ...
-
-    def take(self, rows: IntArray, /) -> Scores: ...
-
-
+_PAIRS_AT_ONCE = 1 << 17
 _BEHIND = np.iinfo(np.int64).max
 
 
@@ -48,20 +34,19 @@ class Nearest:
         )
 
     def put(self, rows: IntArray | slice, part: Nearest) -> None:
-        """Write the answer for some of the anchors."""
         self.distances[rows] = part.distances
         self.positions[rows] = part.positions
 
 
 def rank_table(
-    metric: Metric, anchors: Scores, candidates: Candidates, table: IntArray, k: int
+    metric: Metric, anchors: Scores, candidates: Scores, table: IntArray, k: int
 ) -> Nearest:
     """Rank a shortlist of equal length for every anchor: positions [n, w], −1 for no entry."""
     n, width = table.shape
     result = Nearest.empty(n, k)
     step = max(1, _ENTRIES_AT_ONCE // (max(1, width) * anchors.log.shape[1]))
     for start in range(0, n, step):
-        part = slice(start, min(n, start + step))
+        part = slice(start, start + step)
         positions = table[part]
         p = anchors.take(part)
         distances = metric.distance(
@@ -90,26 +75,15 @@ def first_k(distances: FloatArray, positions: IntArray, k: int) -> Nearest:
     result.positions[:, kept] = np.take_along_axis(positions, order[:, kept], axis=1)
     if len(tied):
         last = np.where(positions[tied] < 0, _BEHIND, positions[tied])
-        by_position = np.argsort(last, axis=1)
-        ordered = np.take_along_axis(distances[tied], by_position, axis=1)
-        by_distance = np.argsort(ordered, axis=1, kind="stable")[:, :k]
-        chosen = np.take_along_axis(by_position, by_distance, axis=1)
+        chosen = np.lexsort((last, distances[tied]), axis=1)[:, :k]
         result.positions[tied, kept] = np.take_along_axis(positions[tied], chosen, axis=1)
     return result
 
 
 def rank_pairs(
-    metric: Metric,
-    anchors: Scores,
-    candidates: Candidates,
-    rows: IntArray,
-    positions: IntArray,
-    k: int,
+    metric: Metric, anchors: Scores, candidates: Scores, rows: IntArray, positions: IntArray, k: int
 ) -> Nearest:
-    """Rank shortlists of unequal length, given as pairs in order of row.
-
-    Anchors with shortlists of about the same length are ranked together.
-    """
+    """Rank shortlists of unequal length, given as pairs in order of row."""
     result = Nearest.empty(len(anchors), k)
     counts = np.bincount(rows, minlength=len(anchors))
     starts = np.cumsum(counts) - counts
@@ -123,31 +97,20 @@ def rank_pairs(
     return result
 
 
-_PAIRS_AT_ONCE = 1 << 17
-
-
 class DirectEngine:
-    """The metric itself over all pairs; needs no proof and little memory.
-
-    >>> from equipoise.balance.distances import get_metric
-    >>> candidates = Scores.from_log(np.log([[0.5, 0.5], [0.1, 0.9]]))
-    >>> DirectEngine(get_metric("l1"), candidates).nearest(candidates, k=1).positions.ravel()
-    array([0, 1])
-    """
+    """The metric itself over all pairs: the reference."""
 
     name = "direct"
 
     def __init__(self, metric: Metric, candidates: Scores) -> None:
-        self.metric = metric
-        self.candidates = candidates
+        self.metric, self.candidates = metric, candidates
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
-        n, columns = len(anchors), len(self.candidates)
-        result = Nearest.empty(n, k)
-        across = min(columns, _PAIRS_AT_ONCE)
+        result = Nearest.empty(len(anchors), k)
+        across = min(len(self.candidates), _PAIRS_AT_ONCE)
         down = max(1, _PAIRS_AT_ONCE // across)
-        for start in range(0, n, down):
-            rows = slice(start, min(n, start + down))
+        for start in range(0, len(anchors), down):
+            rows = slice(start, start + down)
             result.put(rows, self._nearest(anchors.take(rows), k, across))
         return result
 
