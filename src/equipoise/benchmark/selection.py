@@ -117,92 +117,76 @@ class Selection(ABC):
     """A rule that chooses a checkpoint of a trial and scores it among other trials."""
 
     @abstractmethod
+    def score(self, record: Record, trial: Trial | None) -> float | None:
+        """What a search over hyperparameters makes largest; None where the rule has no data."""
+
     def judge(self, trial: Trial) -> Judgement | None:
         """The chosen record and its score; None if the trial lacks what the rule needs."""
-
-
-class CheckpointSelection(Selection):
-    """A rule for which the records of the run itself are enough."""
+        return self._choose(trial.run.records, trial)
 
     def select(self, records: Sequence[Record]) -> Record:
-        """The record of the highest score; of equals the first."""
-        scored = [(score, r) for r in records if _is_number(score := self.score(r))]
-        if not scored:
+        """The record of the highest score, of equals the first."""
+        found = self._choose(records)
+        if found is None:
             raise ValueError(
                 "no record has an accuracy for this rule to select by; 'balanced' needs a balancer "
                 "that leaves some held-out example a match"
             )
-        return max(scored, key=lambda each: each[0] or 0.0)[1]
+        return found.record
 
-    @abstractmethod
-    def score(self, record: Record) -> float | None:
-        """What a search over hyperparameters makes largest; None where the rule has no data."""
+    def _choose(self, records: Sequence[Record], trial: Trial | None = None) -> Judgement | None:
+        scores = [(record, self.score(record, trial)) for record in records]
+        judged = [Judgement(r, s) for r, s in scores if s is not None and not math.isnan(s)]
+        return max(judged, key=self._rank, default=None)
 
-    def judge(self, trial: Trial) -> Judgement | None:
-        records = [record for record in trial.run.records if _is_number(self.score(record))]
-        if not records:
-            return None
-        record = self.select(records)
-        score = self.score(record)
-        return None if score is None else Judgement(record, score)
+    def _rank(self, judgement: Judgement) -> float:
+        return judgement.score
 
 
-class TrainDomainSelection(CheckpointSelection):
+class TrainDomainSelection(Selection):
     """Best mean held-out accuracy of the training environments; needs no test data."""
 
-    def score(self, record: Record) -> float | None:
+    def score(self, record: Record, trial: Trial | None) -> float | None:
         return record.validation_accuracy
 
 
-class BalancedSelection(CheckpointSelection):
+class BalancedSelection(Selection):
     """The same, weighted so that nothing is spurious; needs a fitted balancer, no test data."""
 
-    def score(self, record: Record) -> float | None:
+    def score(self, record: Record, trial: Trial | None) -> float | None:
         return record.balanced_validation_accuracy
 
 
-class TestDomainSelection(CheckpointSelection):
+class TestDomainSelection(Selection):
     """Oracle: the largest step, so that searches may compare runs on test data."""
 
     __test__ = False  # not a test class, whatever its name makes pytest think
 
-    def select(self, records: Sequence[Record]) -> Record:
-        return max(records, key=lambda record: record.step)
-
-    def score(self, record: Record) -> float | None:
+    def score(self, record: Record, trial: Trial | None) -> float | None:
         return record.ood_held_out_accuracy
+
+    def _rank(self, judgement: Judgement) -> float:
+        return judgement.record.step
 
 
 class LeaveOneDomainOutSelection(Selection):
     """Best mean accuracy on every other environment, each left out of training in its turn."""
 
-    def judge(self, trial: Trial) -> Judgement | None:
-        test = trial.run.test_environment
-        others = [name for name in trial.run.records[0].train_accuracy if name != test]
-        curves = []
-        for other in others:
-            found = [run for run in trial.companions if run.leaves_out(other)]
-            if not found:
+    def score(self, record: Record, trial: Trial | None) -> float | None:
+        assert trial is not None  # of one run's records there is nothing to say
+        accuracies = []
+        for other in record.train_accuracy:
+            if other == trial.run.test_environment:
+                continue
+            found = [run for run in trial.companions if run.leaves_out(other)][:1]
+            same = [r for run in found for r in run.records if r.step == record.step]
+            if not same:
                 return None
-            curves.append(_accuracy_on(other, found[0]))
-        judged = [
-            Judgement(record, sum(curve[record.step] for curve in curves) / len(curves))
-            for record in trial.run.records
-            if all(record.step in curve for curve in curves)
-        ]
-        return max(judged, key=lambda each: each.score) if judged else None
+            accuracies.append(same[0].train_accuracy[other])
+        return sum(accuracies) / len(accuracies)
 
 
-def _is_number(score: float | None) -> bool:
-    return score is not None and not math.isnan(score)
-
-
-def _accuracy_on(environment: str, run: FinishedRun) -> dict[int, float]:
-    """Of a run that did not train on it, by step."""
-    return {record.step: record.train_accuracy[environment] for record in run.records}
-
-
-SELECTIONS: dict[str, type[CheckpointSelection]] = {
+SELECTIONS: dict[str, type[Selection]] = {
     "train-domain": TrainDomainSelection,
     "balanced": BalancedSelection,
     "test-domain": TestDomainSelection,
@@ -274,50 +258,33 @@ def select_runs(
         else:
             paired[*own, _freeze(run.hyperparameters)].append(run)
     selected = []
-    for key, group in single.items():
-        *shared, test = key
-        trials = [
-            Trial(
-                run,
-                tuple(
-                    other
-                    for other in paired[*shared, _freeze(run.hyperparameters)]
-                    if other.leaves_out(test)
-                ),
-            )
-            for run in group
-        ]
+    for (*shared, test), group in single.items():
+        trials = []
+        for run in group:
+            others = paired[*shared, _freeze(run.hyperparameters)]
+            trials.append(Trial(run, tuple(each for each in others if each.leaves_out(test))))
         for name in rules:
-            best = _choose(RULES[name](), trials)
-            if best is not None:
-                selected.append(_describe_selected(name, *best, by))
+            judged = [(t.run, found) for t in trials if (found := RULES[name]().judge(t))]
+            if not judged:
+                continue
+            run, best = max(judged, key=lambda each: each[1].score)
+            assert best.record.ood_accuracy is not None  # there is a test environment
+            selected.append(
+                SelectedRun(
+                    dataset=run.dataset,
+                    algorithm=run.algorithm,
+                    sampling=run.sampling,
+                    test_environment=run.test_environment,
+                    seed=run.seed,
+                    selection=name,
+                    ood_accuracy=best.record.ood_accuracy,
+                    step=best.record.step,
+                    hyperparameters=dict(run.hyperparameters),
+                    by={name: run.flatten().get(name) for name in by},
+                    run=run.name,
+                )
+            )
     return selected
-
-
-def _choose(rule: Selection, trials: Sequence[Trial]) -> tuple[FinishedRun, Judgement] | None:
-    """The trial of the highest score, of equals the first."""
-    judged = [(trial.run, found) for trial in trials if (found := rule.judge(trial)) is not None]
-    return max(judged, key=lambda each: each[1].score) if judged else None
-
-
-def _describe_selected(
-    rule: str, run: FinishedRun, judgement: Judgement, by: Sequence[str]
-) -> SelectedRun:
-    accuracy = judgement.record.ood_accuracy
-    assert accuracy is not None  # there is a test environment
-    return SelectedRun(
-        dataset=run.dataset,
-        algorithm=run.algorithm,
-        sampling=run.sampling,
-        test_environment=run.test_environment,
-        seed=run.seed,
-        selection=rule,
-        ood_accuracy=accuracy,
-        step=judgement.record.step,
-        hyperparameters=dict(run.hyperparameters),
-        by={name: run.flatten().get(name) for name in by},
-        run=run.name,
-    )
 
 
 def check_comparable(runs: Sequence[FinishedRun], by: Sequence[str] = ()) -> None:

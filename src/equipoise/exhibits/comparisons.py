@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from equipoise.benchmark import (
     Cell,
@@ -23,14 +25,8 @@ from equipoise.benchmark import (
     summarise,
 )
 from equipoise.data import EnvironmentDataset, get_dataset
-from equipoise.exhibits.request import (
-    CEILING,
-    TEST_ENVIRONMENT,
-    Exhibit,
-    ExhibitRequest,
-    tell_failures,
-)
-from equipoise.exhibits.tables import ALGORITHMS, DATASETS, describe_table1
+from equipoise.exhibits.request import CEILING, Exhibit, ExhibitRequest
+from equipoise.exhibits.tables import ALGORITHMS, DATASETS
 from equipoise.report import ValidationPoint, draw_categories, draw_validation
 
 OURS = "balanced batches (ours)"
@@ -38,8 +34,7 @@ LAST_STEP = "test-domain"  # of one run it takes the last step, whatever the tes
 FEW = 20  # examples below which a group's accuracy says nothing
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """A row of the table: how it trains, and what it is told about groups."""
 
     name: str
@@ -60,76 +55,68 @@ METHODS = (
 )
 
 
-@dataclass(frozen=True)
-class RivalResult:
-    """One run on the test environment: accuracies from 0 to 1, CPU-seconds of training."""
-
-    dataset: str
-    method: str
-    told: str
-    seed: int
-    average_accuracy: float
-    worst_group_accuracy: float
-    seconds: float
-
-
 def reproduce_rivals(
     request: ExhibitRequest,
     *,
     datasets: Sequence[str] = DATASETS,
     methods: Sequence[Method] = METHODS,
 ) -> Exhibit:
-    """Train every method with the same recipe, and test it where the correlation is another."""
+    """Train every method with the same recipe, and test it where the correlation is another.
+
+    A record is one run on the test environment: accuracies from 0 to 1, CPU-seconds of training.
+    """
     specs = [
         request.describe_sweep(
-            datasets=tuple(datasets),
-            algorithms=tuple(m.algorithm for m in methods if m.sampling == sampling),
-            samplings=(sampling,),
-            test_environments=(TEST_ENVIRONMENT,),
+            datasets, [m.algorithm for m in methods if m.sampling == sampling], (sampling,)
         )
         for sampling in dict.fromkeys(method.sampling for method in methods)
     ]
     swept = request.sweep(*specs)
     known = {(method.algorithm, method.sampling): method for method in methods}
     opened: dict[str, EnvironmentDataset] = {}
-    found: list[RivalResult] = []
-    fits: dict[tuple[str, int], float] = {}
+    records = []
+    fits: dict[tuple[str, int], float] = defaultdict(float)
     for run in select_runs(swept.finished(), [LAST_STEP]):
         place = swept.directory / run.run
         model = load_run(place, selection=LAST_STEP)
-        data = opened.get(run.dataset) or get_dataset(
-            run.dataset, data_dir=request.data_dir, data_seed=model.settings.data_seed
-        )
-        opened[run.dataset] = data
-        method, times = known[run.algorithm, run.sampling], RunDirectory(place).load_times()
-        average, worst = measure_groups(model, data)
-        found.append(
-            RivalResult(
-                run.dataset,
-                method.name,
-                method.told,
-                run.seed,
-                average,
-                worst,
-                times.get("training", float("nan")),
+        if run.dataset not in opened:
+            opened[run.dataset] = get_dataset(
+                run.dataset, data_dir=request.data_dir, data_seed=model.settings.data_seed
             )
+        method, times = known[run.algorithm, run.sampling], RunDirectory(place).load_times()
+        average, worst = measure_groups(model, opened[run.dataset])
+        records.append(
+            {
+                "dataset": run.dataset,
+                "method": method.name,
+                "told": method.told,
+                "seed": run.seed,
+                "average_accuracy": average,
+                "worst_group_accuracy": worst,
+                "seconds": times.get("training", float("nan")),
+            }
         )
         # The first run that needs a balancer fits it, the others load it.
         key = (run.dataset, run.seed)
-        fits[key] = max(fits.get(key, 0.0), times.get("preparation", 0.0))
-    found = [
-        replace(each, seconds=each.seconds + fits[each.dataset, each.seed])
-        if each.method == OURS
-        else each
-        for each in found
-    ]
-    table = make_table(found, [method.name for method in methods])
+        fits[key] = max(fits[key], times.get("preparation", 0.0))
+    found = pd.DataFrame(records)
+    ours = found[found.method == OURS]
+    preparation = [fits[each.dataset, each.seed] for each in ours.itertuples()]
+    found.loc[ours.index, "seconds"] += preparation
+    table = _tabulate_rivals(found, methods)
+    accuracies = replace(
+        table,
+        rows=tuple(Row((" ".join(row.labels[:2]),), row.cells[:2]) for row in table.rows),
+        columns=table.columns[:2],
+        label_names=("method",),
+    )
     return request.write(
         "rivals",
-        records=[asdict(each) for each in found],
+        records=found.to_dict("records"),
         tables=[table],
-        figure=draw_categories(_accuracies_only(table), ceiling=CEILING),
-        sentences=(*tell_winners(found), *tell_failures(swept)),
+        figure=draw_categories(accuracies, ceiling=CEILING),
+        sentences=_tell_winners(found),
+        swept=swept,
     )
 
 
@@ -147,32 +134,24 @@ def measure_groups(model: TrainedRun, data: EnvironmentDataset) -> tuple[float, 
     return float(right.mean()), float(rates[large].min())
 
 
-def make_table(found: Sequence[RivalResult], order: Sequence[str]) -> ResultTable:
+def _tabulate_rivals(found: pd.DataFrame, methods: Sequence[Method]) -> ResultTable:
     """Rows by dataset and method, the best of each dataset in bold."""
-    groups: dict[tuple[str, str, str], list[RivalResult]] = defaultdict(list)
-    for each in sorted(found, key=lambda each: order.index(each.method)):
-        groups[each.dataset, each.method, each.told].append(each)
-    datasets = list(dict.fromkeys(each.dataset for each in found))
-    keys = sorted(groups, key=lambda key: datasets.index(key[0]))
-    rows = [
-        Row(
-            key,
-            (
-                summarise([each.average_accuracy for each in groups[key]]),
-                summarise([each.worst_group_accuracy for each in groups[key]]),
-            ),
-        )
-        for key in keys
-    ]
-    timed = [
-        Row(row.labels, (*row.cells, _mean_time(groups[key])))
-        for key, row in zip(keys, mark_best(rows, together=1, by_column=True), strict=True)
-    ]
+    groups = dict(list(found.groupby(["dataset", "method"])))
+    rows, times = [], []
+    for dataset in found.dataset.unique():
+        for method in methods:
+            group = groups.get((dataset, method.name))
+            if group is not None:
+                measured = (group.average_accuracy, group.worst_group_accuracy)
+                cells = tuple(summarise(values.tolist()) for values in measured)
+                rows.append(Row((dataset, method.name, method.told), cells))
+                times.append(Cell(float(group.seconds.to_numpy().mean()), None, len(group)))
+    marked = mark_best(rows, together=1, by_column=True)
     return ResultTable(
         "Rivals",
         ("dataset", "method", "told about groups"),
         ("average", "worst group", "CPU-seconds"),
-        tuple(timed),
+        tuple(Row(row.labels, (*row.cells, t)) for row, t in zip(marked, times, strict=True)),
         (
             "Accuracy in % on the test environment at the last step, mean ± standard deviation "
             "over seeds; groups are (label, covariate). All methods have the same network, recipe "
@@ -181,25 +160,12 @@ def make_table(found: Sequence[RivalResult], order: Sequence[str]) -> ResultTabl
     )
 
 
-def _mean_time(group: Sequence[RivalResult]) -> Cell:
-    return Cell(float(np.mean([each.seconds for each in group])), None, len(group))
-
-
-def _accuracies_only(table: ResultTable) -> ResultTable:
-    rows = tuple(Row((" ".join(row.labels[:2]),), row.cells[:2]) for row in table.rows)
-    return replace(table, rows=rows, columns=table.columns[:2], label_names=("method",))
-
-
-def tell_winners(found: Sequence[RivalResult]) -> list[str]:
+def _tell_winners(found: pd.DataFrame) -> list[str]:
     """Who has the best worst group on each dataset, and how far ours is from it."""
     told = []
-    for dataset in dict.fromkeys(each.dataset for each in found):
-        worst: dict[str, list[float]] = defaultdict(list)
-        for each in found:
-            if each.dataset == dataset:
-                worst[each.method].append(100.0 * each.worst_group_accuracy)
-        means = {method: float(np.mean(values)) for method, values in worst.items()}
-        best = max(means, key=lambda method: means[method])
+    for dataset, group in found.groupby("dataset", sort=False):
+        means = (100.0 * group.worst_group_accuracy).groupby(group.method, sort=False).mean()
+        best = means.idxmax()
         said = f"{dataset}: {best} has the highest worst-group accuracy, {means[best]:.1f} %"
         if best != OURS and OURS in means:
             said += f"; {OURS} reach {means[OURS]:.1f} %"
@@ -235,22 +201,37 @@ def reproduce_validation(
     algorithms: Sequence[str] = ALGORITHMS,
 ) -> Exhibit:
     """Read the runs of Table 1, training those that are missing, and compare the two rules."""
-    swept = request.sweep(describe_table1(request, datasets=datasets, algorithms=algorithms))
+    swept = request.sweep(request.describe_sweep(datasets, algorithms))
     runs = [
         run for run in swept.finished() if run.records[0].balanced_validation_accuracy is not None
     ]
     shortfalls = measure_shortfalls(runs)
-    points = [point for run in runs for point in _list_points(run)]
-    tables = [_tabulate_shortfalls(shortfalls), _tabulate_errors(points)]
+    points = [
+        ValidationPoint(
+            dataset=run.dataset,
+            sampling=run.sampling,
+            algorithm=run.algorithm,
+            seed=run.seed,
+            step=record.step,
+            selection=rule,
+            validation_accuracy=_validation(record, rule),
+            ood_accuracy=record.ood_accuracy or 0.0,
+        )
+        for run in runs
+        for record in run.records
+        for rule in RULES
+    ]
+    found = pd.DataFrame(shortfalls, columns=[field.name for field in fields(Shortfall)])
     return request.write(
         "validation",
         records={
             "shortfalls": [asdict(each) for each in shortfalls],
             "checkpoints": [asdict(point) for point in points],
         },
-        tables=tables,
+        tables=[_tabulate_shortfalls(found), _tabulate_errors(points)],
         figure=draw_validation(points),
-        sentences=(*_tell(shortfalls), *tell_failures(swept)),
+        sentences=_tell_shortfalls(found),
+        swept=swept,
     )
 
 
@@ -260,21 +241,14 @@ def measure_shortfalls(runs: Sequence[FinishedRun]) -> list[Shortfall]:
     for run in runs:
         for sampling in (run.sampling, POOLED):
             choices[run.dataset, sampling, run.algorithm, run.seed] += run.records
-    return [
-        Shortfall(*choice, selection=rule, shortfall=_measure(records, rule))
-        for choice, records in choices.items()
-        for rule in RULES
-    ]
-
-
-def _measure(records: Sequence[Record], rule: str) -> float:
-    chosen = max(records, key=lambda record: _validation(record, rule))
-    return 100.0 * (max(map(_ood, records)) - _ood(chosen))
-
-
-def _ood(record: Record) -> float:
-    assert record.ood_accuracy is not None  # the runs have a test environment
-    return record.ood_accuracy
+    found = []
+    for choice, records in choices.items():
+        best = max(record.ood_accuracy or 0.0 for record in records)
+        for rule in RULES:
+            chosen = max(records, key=lambda record: _validation(record, rule))
+            shortfall = 100.0 * (best - (chosen.ood_accuracy or 0.0))
+            found.append(Shortfall(*choice, selection=rule, shortfall=shortfall))
+    return found
 
 
 def _validation(record: Record, rule: str) -> float:
@@ -282,43 +256,22 @@ def _validation(record: Record, rule: str) -> float:
     return (balanced or 0.0) if rule == "balanced" else record.validation_accuracy
 
 
-def _list_points(run: FinishedRun) -> list[ValidationPoint]:
-    return [
-        ValidationPoint(
-            dataset=run.dataset,
-            sampling=run.sampling,
-            algorithm=run.algorithm,
-            seed=run.seed,
-            step=record.step,
-            selection=rule,
-            validation_accuracy=_validation(record, rule),
-            ood_accuracy=_ood(record),
-        )
-        for record in run.records
-        for rule in RULES
-    ]
-
-
-def _tabulate_shortfalls(shortfalls: Sequence[Shortfall]) -> ResultTable:
-    groups: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for each in shortfalls:
-        groups[each.dataset, each.sampling][each.selection].append(each.shortfall)
+def _tabulate_shortfalls(found: pd.DataFrame) -> ResultTable:
     rows = []
-    for labels, by_rule in sorted(groups.items()):
+    for labels, group in found.groupby(["dataset", "sampling"]):
         cells = []
         for rule in RULES:
-            values = np.array(by_rule[rule])
+            values = group.shortfall[group.selection == rule].to_numpy()
             spread = float(values.std(ddof=1)) if len(values) > 1 else None
             cells += [
                 Cell(float(values.mean()), spread, len(values)),
                 Cell(float(values.max()), None, len(values)),
             ]
         rows.append(Row(labels, tuple(cells)))
-    columns = tuple(f"{rule}, {what}" for rule in RULES for what in ("mean", "worst"))
     return ResultTable(
         "How far the chosen checkpoint falls short of the best, in points",
         ("dataset", "batches"),
-        columns,
+        tuple(f"{rule}, {what}" for rule in RULES for what in ("mean", "worst")),
         tuple(rows),
         (
             "Mean ± standard deviation over algorithms and seeds, and the worst of them. 'either': "
@@ -333,16 +286,11 @@ def _tabulate_errors(points: Sequence[ValidationPoint]) -> ResultTable:
     for point in points:
         error = 100.0 * abs(point.validation_accuracy - point.ood_accuracy)
         groups[point.dataset, point.sampling][point.selection].append(error)
-    rows = [
-        Row(
-            labels,
-            tuple(
-                Cell(float(np.mean(by_rule[rule])), float(np.std(by_rule[rule])), 1)
-                for rule in RULES
-            ),
-        )
-        for labels, by_rule in sorted(groups.items())
-    ]
+    rows = []
+    for labels, by_rule in sorted(groups.items()):
+        errors = [by_rule[rule] for rule in RULES]
+        cells = tuple(Cell(float(np.mean(each)), float(np.std(each)), 1) for each in errors)
+        rows.append(Row(labels, cells))
     return ResultTable(
         "How far validation accuracy is from out-of-domain accuracy, in points",
         ("dataset", "batches"),
@@ -352,34 +300,21 @@ def _tabulate_errors(points: Sequence[ValidationPoint]) -> ResultTable:
     )
 
 
-def _tell(shortfalls: Sequence[Shortfall]) -> list[str]:
+def _tell_shortfalls(found: pd.DataFrame) -> list[str]:
     told = []
-    for dataset in dict.fromkeys(each.dataset for each in shortfalls):
-        means = {
-            (sampling, rule): _mean(shortfalls, dataset, sampling, rule)
+    for dataset, group in found.groupby("dataset", sort=False):
+        means = group.groupby(["sampling", "selection"]).shortfall.mean()
+        own, pooled = (
+            {rule: means.get((sampling, rule), np.nan) for rule in RULES}
             for sampling in ("balanced", POOLED)
-            for rule in RULES
-        }
-        verdict = "within" if means["balanced", "balanced"] <= ENOUGH else "not within"
+        )
+        verdict = "within" if own["balanced"] <= ENOUGH else "not within"
         told.append(
             f"{dataset}, balanced batches: balanced validation chooses checkpoints {verdict} "
-            f"{ENOUGH:g} point of the best ({means['balanced', 'balanced']:.2f} short on average); "
-            f"train-domain validation falls {means['balanced', 'train-domain']:.2f} short. To "
+            f"{ENOUGH:g} point of the best ({own['balanced']:.2f} short on average); "
+            f"train-domain validation falls {own['train-domain']:.2f} short. To "
             "choose between random and balanced batches as well, balanced validation falls "
-            f"{means[POOLED, 'balanced']:.2f} short and train-domain validation "
-            f"{means[POOLED, 'train-domain']:.2f}."
+            f"{pooled['balanced']:.2f} short and train-domain validation "
+            f"{pooled['train-domain']:.2f}."
         )
     return told
-
-
-def _mean(shortfalls: Sequence[Shortfall], dataset: str, sampling: str, rule: str) -> float:
-    wanted = (dataset, sampling, rule)
-    return float(
-        np.mean(
-            [
-                each.shortfall
-                for each in shortfalls
-                if (each.dataset, each.sampling, each.selection) == wanted
-            ]
-        )
-    )

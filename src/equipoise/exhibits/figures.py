@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 
-from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import (
     Cell,
     ResultTable,
     Row,
+    SelectedRun,
+    SweepResult,
     TrainedRun,
     load_run,
     make_batches,
@@ -25,19 +25,13 @@ from equipoise.data import EnvironmentDataset, get_dataset, split_environments
 from equipoise.diagnosis import mutual_information, same_covariate_rate
 from equipoise.exhibits.request import (
     CEILING,
-    RULES,
     SAMPLINGS,
-    TEST_ENVIRONMENT,
     Exhibit,
     ExhibitRequest,
-    FittedBalancer,
     as_record,
     fit_exhibit,
     pivot_runs,
-    sort_runs,
-    tell_failures,
 )
-from equipoise.latent import LatentCovariateModel
 from equipoise.progress import track
 from equipoise.report import (
     decode_counterfactuals,
@@ -49,27 +43,25 @@ from equipoise.report import (
 
 def reproduce_figure3(request: ExhibitRequest, *, dataset: str = "ColoredMNIST10") -> Exhibit:
     """Draw the first batch of each kind, and count labels and colours over an epoch."""
-    fitted = fit_exhibit(request, dataset)
-    data, balancer = fitted.data, fitted.balancer
+    settings, data, balancer = fit_exhibit(request, dataset)
     first = {
-        name: make_batches(fitted.settings[name], data, balancer=balancer).draw_step(0)[0]
+        name: make_batches(settings[name], data, balancer=balancer).draw_step(0)[0]
         for name in SAMPLINGS
     }
-    tables = {name: tabulate_epoch(fitted.settings[name], data, balancer) for name in SAMPLINGS}
+    tables = {name: tabulate_epoch(settings[name], data, balancer) for name in SAMPLINGS}
     information = {name: mutual_information(table) for name, table in tables.items()}
     assert data.train.covariate is not None  # or there would be no tables
     rate = same_covariate_rate(balancer.matches_, data.train.covariate)
-    rows = []
-    for name, table in tables.items():
-        commonest = 100.0 * table.max(axis=1) / np.maximum(table.sum(axis=1), 1)
-        cells = [Cell(float(share), None, 1) for share in commonest]
-        rows.append(Row((name,), tuple(cells)))
+    rows = {
+        name: 100.0 * table.max(axis=1) / np.maximum(table.sum(axis=1), 1)
+        for name, table in tables.items()
+    }
     covariate = data.train.covariate_name
     shown = ResultTable(
         "Figure 3: a random and a balanced batch",
         ("batches",),
         tuple(data.train.label_names),
-        tuple(rows),
+        _make_rows(rows),
         (f"{dataset}: share of a label's commonest {covariate} over an epoch of batches, in %.",),
     )
     left = information["balanced"] / information["random"]
@@ -96,6 +88,13 @@ def reproduce_figure3(request: ExhibitRequest, *, dataset: str = "ColoredMNIST10
     )
 
 
+def _make_rows(percent: Mapping[str, Iterable[float]]) -> tuple[Row, ...]:
+    return tuple(
+        Row((name,), tuple(Cell(float(each), None, 1) for each in values))
+        for name, values in percent.items()
+    )
+
+
 SHOWN = 6
 MEASURED = 500
 KEPT = 0.95  # of the reconstructions must have the colour, or it counts as lost
@@ -103,23 +102,29 @@ KEPT = 0.95  # of the reconstructions must have the colour, or it counts as lost
 
 def reproduce_figure5(request: ExhibitRequest, *, dataset: str = "ColoredMNIST") -> Exhibit:
     """Draw a few reconstructions, and count in many whether the colour stays when y changes."""
-    fitted = fit_exhibit(request, dataset, balance_on="all")
-    train, balancer = fitted.data.train, fitted.balancer
-    codes = np.searchsorted(balancer.environments_, train.environments)
-    examples = np.arange(min(SHOWN, len(train)))
-    figure = draw_counterfactuals(
-        _require_model(balancer), train, examples, train.labels[examples], codes[examples]
-    )
-    kept = measure_colours(fitted)
-    rows = [
-        Row((name,), tuple(Cell(100.0 * float(share), None, 1) for share in shares))
-        for name, shares in zip(train.label_names, kept, strict=True)
-    ]
+    _, data, balancer = fit_exhibit(request, dataset, balance_on="all")
+    train, codes = data.train, np.searchsorted(balancer.environments_, data.train.environments)
+    if train.covariate is None or train.input_shape[0] != int(train.covariate.max()) + 1:
+        raise ValueError(
+            f"Figure 5 counts colours: it needs a dataset with a channel for each colour, got "
+            f"{dataset}"
+        )
+    model = balancer.latent_model_
+    assert model is not None  # with balance_on="all"
+    few, many = (np.arange(min(n, len(train))) for n in (SHOWN, MEASURED))
+    figure = draw_counterfactuals(model, train, few, train.labels[few], codes[few])
+    with torch.no_grad():
+        found = decode_counterfactuals(model, train, many, train.labels[many], codes[many])
+    # [example, label, channel, …] -> brightness of every channel
+    brightest = found.decoded.flatten(3).sum(dim=3).argmax(dim=2).cpu().numpy()
+    same = brightest == train.covariate[many][:, None]
+    # Shares of reconstructions of the example's colour: [its label, label decoded with]
+    kept = np.array([same[train.labels[many] == y].mean(axis=0) for y in range(train.n_labels)])
     table = ResultTable(
         "Figure 5: reconstructions with z kept and y changed",
         ("label of the example",),
         tuple(f"y = {name}" for name in train.label_names),
-        tuple(rows),
+        _make_rows(dict(zip(train.label_names, 100.0 * kept, strict=True))),
         (
             f"{dataset}: reconstructions whose brightest channel is the example's own "
             f"{train.covariate_name}, in %, by the label they were decoded with.",
@@ -140,122 +145,58 @@ def reproduce_figure5(request: ExhibitRequest, *, dataset: str = "ColoredMNIST")
     )
 
 
-def _require_model(balancer: CausalBalancer) -> LatentCovariateModel:
-    if balancer.latent_model_ is None:
-        raise ValueError('Figure 5 decodes z: it needs balance_on="all"')
-    return balancer.latent_model_
-
-
-@torch.no_grad()
-def measure_colours(fitted: FittedBalancer) -> np.ndarray:
-    """Shares [label of the example, label decoded with] of reconstructions of the same colour.
-
-    Of images with a channel for each colour, as ColoredMNIST has them.
-    """
-    train, balancer = fitted.data.train, fitted.balancer
-    if train.covariate is None or train.input_shape[0] != int(train.covariate.max()) + 1:
-        raise ValueError(
-            f"Figure 5 counts colours: it needs a dataset with a channel for each colour, got "
-            f"{fitted.settings['balanced'].dataset}"
-        )
-    examples = np.arange(min(MEASURED, len(train)))
-    codes = np.searchsorted(balancer.environments_, train.environments[examples])
-    found = decode_counterfactuals(
-        _require_model(balancer), train, examples, train.labels[examples], codes
-    )
-    # [example, label, channel, …] -> brightness of every channel
-    brightest = found.decoded.flatten(3).sum(dim=3).argmax(dim=2).cpu().numpy()
-    same = brightest == train.covariate[examples][:, None]
-    labels = train.labels[examples]
-    return np.array([same[labels == y].mean(axis=0) for y in range(train.n_labels)])
-
-
 DEGREES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 MATCHES = (1, 2, 4, 6, 9)
 NOISE = 0.5  # points: less is no change
 
 
 def reproduce_figure4a(
-    request: ExhibitRequest,
-    *,
-    dataset: str = "ColoredMNIST10",
-    points: Sequence[float] = DEGREES,
+    request: ExhibitRequest, *, dataset: str = "ColoredMNIST10", points: Sequence[float] = DEGREES
 ) -> Exhibit:
     """Oracle batches, matched on the true colour, of which a fraction β is balanced."""
-    return _vary(
-        request,
-        "figure4a",
-        title="Figure 4a: degree of balancing β, oracle batches",
-        dataset=dataset,
-        sampling="oracle",
-        setting="degree_of_balancing",
-        points=points,
-        axis="degree of balancing β",
-    )
+    title, axis = "Figure 4a: degree of balancing β, oracle batches", "degree of balancing β"
+    swept, selected = request.vary(dataset, "oracle", "degree_of_balancing", points)
+    return _draw_curve(request, "figure4a", title, axis, tell_degree, swept, selected)
 
 
 def reproduce_figure4b(
-    request: ExhibitRequest,
-    *,
-    dataset: str = "ColoredMNIST10",
-    points: Sequence[int] = MATCHES,
+    request: ExhibitRequest, *, dataset: str = "ColoredMNIST10", points: Sequence[int] = MATCHES
 ) -> Exhibit:
     """Learned matches, a of them for every anchor, in batches of the same size."""
-    return _vary(
-        request,
-        "figure4b",
-        title="Figure 4b: number of matched examples a, balanced batches",
-        dataset=dataset,
-        sampling="balanced",
-        setting="n_matches",
-        points=points,
-        axis="matched examples a",
+    title = "Figure 4b: number of matched examples a, balanced batches"
+    swept, selected = request.vary(dataset, "balanced", "n_matches", points)
+    return _draw_curve(
+        request, "figure4b", title, "matched examples a", tell_matches, swept, selected
     )
 
 
-def _vary(
+def _draw_curve(
     request: ExhibitRequest,
     name: str,
-    *,
     title: str,
-    dataset: str,
-    sampling: str,
-    setting: str,
-    points: Sequence[Any],
     axis: str,
+    judge: Callable[[Row, Sequence[str]], str],
+    swept: SweepResult,
+    selected: Sequence[SelectedRun],
 ) -> Exhibit:
-    specs = [
-        request.describe_sweep(
-            datasets=(dataset,),
-            algorithms=("ERM",),
-            samplings=(sampling,),
-            test_environments=(TEST_ENVIRONMENT,),
-            settings={setting: point},
-        )
-        for point in points
-    ]
-    swept = request.sweep(*specs)
-    selected = select_runs(swept.finished(), RULES, by=(setting,))
-    selected = sort_runs(sorted(selected, key=lambda run: float(run.by[setting])), RULES)
     columns, rows = pivot_runs(
         selected,
         row=lambda run: (run.selection,),
-        column=lambda run: f"{run.by[setting]:g}",
+        column=lambda run: f"{next(iter(run.by.values())):g}",
         paper=False,
     )
     note = (
-        f"{dataset}, ERM: out-of-domain accuracy in %, mean ± standard deviation over seeds, "
-        f"against {axis}. The paper shows this as a curve without numbers."
+        f"{selected[0].dataset}, ERM: out-of-domain accuracy in %, mean ± standard deviation over "
+        f"seeds, against {axis}. The paper shows this as a curve without numbers."
     )
     table = ResultTable(title, ("selection",), columns, rows, (note,))
-    judge = tell_degree if setting == "degree_of_balancing" else tell_matches
-    told = [judge(table.rows[0], columns)] if rows and len(columns) > 1 else []
     return request.write(
         name,
         records=[as_record(run) for run in selected],
         tables=[table],
         figure=draw_curves(table, axis=axis, ceiling=CEILING),
-        sentences=(*told, *tell_failures(swept)),
+        sentences=[judge(row, columns) for row in rows[:1] if len(columns) > 1],
+        swept=swept,
     )
 
 
@@ -329,12 +270,7 @@ def reproduce_figure4c(
     The digits of the test environment stay the same; only how often their colour goes with
     the label changes. The training environments are untouched.
     """
-    spec = request.describe_sweep(
-        datasets=(dataset,),
-        algorithms=("ERM",),
-        samplings=SAMPLINGS,
-        test_environments=(TEST_ENVIRONMENT,),
-    )
+    spec = request.describe_sweep((dataset,))
     swept = request.sweep(spec)
     selected = select_runs(swept.finished(), [selection])
     models = [load_run(swept.directory / run.run, selection=selection) for run in selected]
@@ -371,7 +307,8 @@ def reproduce_figure4c(
         records=[as_record(run) for run in tested],
         tables=[table],
         figure=draw_curves(table, axis="test environment e", ceiling=CEILING),
-        sentences=(*(tell_slope(row) for row in rows), *tell_failures(swept)),
+        sentences=[tell_slope(row) for row in rows],
+        swept=swept,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from rich.console import Console
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import (
     Adjustment,
-    Cell,
     InlineWorker,
     LocalWorkers,
     ResultTable,
@@ -24,12 +24,12 @@ from equipoise.benchmark import (
     SelectedRun,
     SweepResult,
     SweepSpec,
-    Workers,
     choose_cache,
     merge_settings,
     obtain_balancer,
     plan_sweep,
     run_sweep,
+    select_runs,
     split_for_run,
     summarise,
     write_tables,
@@ -99,34 +99,36 @@ class ExhibitRequest:
             raise ValueError(f"seeds must be at least 1, got {self.seeds}")
 
     def describe_sweep(
-        self, *, settings: Mapping[str, Any] | None = None, **lists: Any
+        self,
+        datasets: Sequence[str],
+        algorithms: Sequence[str] = ("ERM",),
+        samplings: Sequence[str] = SAMPLINGS,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        **lists: Any,
     ) -> SweepSpec:
         """The sweep behind an exhibit: its lists and settings, this request's seeds and profile.
 
-        The exhibit's own settings are what it varies, and come before everything else.
+        The exhibit's own settings are what it varies, and come before everything else. Under the
+        profile "paper" its settings are the paper's, where these are known.
         """
-        own = Adjustment(only={}, settings=settings or {})
-        return SweepSpec(
-            profile=PROFILES[self.profile],
-            settings=self.settings,
-            adjustments=(*self._take_papers(lists["datasets"], lists["algorithms"]), own),
-            **{"seeds": tuple(range(self.seeds)), **lists},
-        )
-
-    def _take_papers(
-        self, datasets: Sequence[str], algorithms: Sequence[str]
-    ) -> tuple[Adjustment, ...]:
-        """The paper's settings, where they are asked for and known; given ones stay."""
-        if self.profile != "paper":
-            return ()
-        return tuple(
+        papers = [
             Adjustment(
                 only={"dataset": dataset, "algorithm": algorithm},
                 settings=merge_settings(paper_settings(dataset, algorithm), self.settings),
             )
-            for dataset in datasets
-            if dataset in list_paper_datasets()
-            for algorithm in algorithms
+            for dataset, algorithm in product(datasets, algorithms)
+            if self.profile == "paper" and dataset in list_paper_datasets()
+        ]
+        own = {"seeds": tuple(range(self.seeds)), "test_environments": (TEST_ENVIRONMENT,)}
+        return SweepSpec(
+            datasets=tuple(datasets),
+            algorithms=tuple(algorithms),
+            samplings=tuple(samplings),
+            profile=PROFILES[self.profile],
+            settings=self.settings,
+            adjustments=(*papers, Adjustment(only={}, settings=settings or {})),
+            **{**own, **lists},
         )
 
     def sweep(self, *specs: SweepSpec) -> SweepResult:
@@ -138,7 +140,7 @@ class ExhibitRequest:
             # The first seed of everything before the second of anything.
             sorted(planned.values(), key=lambda run: run.settings.seed),
             self.runs,
-            workers=self._choose_workers(),
+            workers=LocalWorkers(self.workers) if self.workers else InlineWorker(),
             data_dir=self.data_dir,
             device=self.device,
             verbose=self.verbose,
@@ -149,8 +151,25 @@ class ExhibitRequest:
             raise ValueError(f"every run failed, the first with {reason}")
         return swept
 
-    def _choose_workers(self) -> Workers:
-        return LocalWorkers(self.workers) if self.workers else InlineWorker()
+    def vary(
+        self, dataset: str, sampling: str, setting: str, points: Sequence[Any]
+    ) -> tuple[SweepResult, list[SelectedRun]]:
+        """Sweep ERM with a setting at each of the points; runs by rule, then by point."""
+        outer, _, inner = setting.partition(".")
+        swept = self.sweep(
+            *(
+                self.describe_sweep(
+                    (dataset,),
+                    samplings=(sampling,),
+                    settings={outer: {inner: point} if inner else point},
+                )
+                for point in points
+            )
+        )
+        selected = select_runs(swept.finished(), RULES, by=(setting,))
+        places = [(rule, point) for rule in RULES for point in points]
+        selected.sort(key=lambda run: places.index((run.selection, run.by[setting])))
+        return swept, selected
 
     def write(
         self,
@@ -160,26 +179,22 @@ class ExhibitRequest:
         tables: Sequence[ResultTable],
         figure: Figure,
         sentences: Sequence[str] = (),
+        swept: SweepResult | None = None,
     ) -> Exhibit:
-        """Write records, tables and plot as OUTPUT/EXHIBIT-PROFILE.*"""
-        stem = self.output / f"{exhibit}-{self.profile}"
-        files = {ending: stem.with_name(f"{stem.name}.{ending}") for ending in ENDINGS}
+        """Write records, tables and plot as OUTPUT/EXHIBIT-PROFILE.*, and say which runs failed."""
+        if swept is not None and swept.errors:
+            few = "; ".join(dict.fromkeys(list(swept.errors.values())[:3]))
+            failed = f"{len(swept.errors)} runs failed and are not in the numbers: {few}."
+            sentences = (*sentences, failed)
+        files = {
+            ending: self.output / f"{exhibit}-{self.profile}.{ending}"
+            for ending in ("json", "md", "tex", "csv", "png")
+        }
         write_json(files["json"], records)
         for ending in ("md", "tex", "csv"):
             write_tables(tables, files[ending], sentences=sentences)
         save_figure(figure, files["png"])
         return Exhibit(tuple(tables), tuple(sentences), tuple(files.values()))
-
-
-ENDINGS = ("json", "md", "tex", "csv", "png")
-
-
-def tell_failures(swept: SweepResult) -> tuple[str, ...]:
-    """What a reader must know of runs that are not in the numbers."""
-    if not swept.errors:
-        return ()
-    few = "; ".join(dict.fromkeys(list(swept.errors.values())[:3]))
-    return (f"{len(swept.errors)} runs failed and are not in the numbers: {few}.",)
 
 
 Labels = tuple[str, ...]
@@ -198,18 +213,14 @@ def pivot_runs(
         groups[row(run), column(run)].append(run)
     labels = dict.fromkeys(row(run) for run in selected)
     columns = tuple(dict.fromkeys(column(run) for run in selected))
-    rows = [
-        Row(each, tuple(_make_cell(groups.get((each, name)), paper) for name in columns))
-        for each in labels
-    ]
+    cells = {
+        place: summarise(
+            [run.ood_accuracy for run in group], paper=group[0].paper_accuracy if paper else None
+        )
+        for place, group in groups.items()
+    }
+    rows = [Row(each, tuple(cells.get((each, name)) for name in columns)) for each in labels]
     return columns, tuple(rows)
-
-
-def _make_cell(group: Sequence[SelectedRun] | None, paper: bool) -> Cell | None:
-    if not group:
-        return None
-    number = group[0].paper_accuracy if paper else None
-    return summarise([run.ood_accuracy for run in group], paper=number)
 
 
 def as_record(run: SelectedRun) -> dict[str, Any]:
@@ -218,35 +229,11 @@ def as_record(run: SelectedRun) -> dict[str, Any]:
     return {**{name: values[name] for name in RECORD}, **run.by}
 
 
-def sort_runs(selected: Sequence[SelectedRun], rules: Sequence[str]) -> list[SelectedRun]:
-    """By rule, then dataset, each in the order of first appearance."""
-    datasets = list(dict.fromkeys(run.dataset for run in selected))
-    return sorted(
-        selected, key=lambda run: (rules.index(run.selection), datasets.index(run.dataset))
-    )
-
-
-@dataclass(frozen=True)
-class FittedBalancer:
-    """Settings of the runs by sampling, the data they see, and the balancer fitted on them."""
-
-    settings: dict[str, RunSettings]
-    data: RunData
-    balancer: CausalBalancer
-
-
 def fit_exhibit(
     request: ExhibitRequest, dataset: str, *, balance_on: str | None = None
-) -> FittedBalancer:
-    """Load the balancer of the first seed, or fit it; runs of Table 1 find it later."""
-    spec = request.describe_sweep(
-        datasets=(dataset,),
-        algorithms=("ERM",),
-        samplings=SAMPLINGS,
-        test_environments=(TEST_ENVIRONMENT,),
-        seeds=(0,),
-    )
-    runs = plan_sweep(spec, data_dir=request.data_dir)
+) -> tuple[dict[str, RunSettings], RunData, CausalBalancer]:
+    """Settings by sampling, data, and the balancer of the first seed, as runs of Table 1 use it."""
+    runs = plan_sweep(request.describe_sweep((dataset,), seeds=(0,)), data_dir=request.data_dir)
     settings = {run.settings.sampling: run.settings for run in runs}
     chosen = settings["balanced"]
     if balance_on is not None:
@@ -261,4 +248,4 @@ def fit_exhibit(
         device=request.device,
         verbose=request.verbose,
     )
-    return FittedBalancer(settings, data, balancer)
+    return settings, data, balancer
