@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -177,3 +178,22 @@ def test_a_failed_write_says_what_to_do(tmp_path, number, advice):
     with pytest.raises(WriteFailed, match=rf"a\.json could not be written .*{advice}"):
         write()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "link to a device"])
+def test_what_is_no_regular_file_is_never_replaced(tmp_path, kind):
+    path = tmp_path / "out"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path = Path("/dev/null")
+    if kind == "link to a device":
+        path = tmp_path / "out"
+        path.symlink_to("/dev/null")
+    before = path.stat().st_mode
+    with pytest.raises(WriteFailed, match=rf"{path} is .*; choose another name"):
+        write_json(path, {"a": 1})
+    assert path.stat().st_mode == before
+    assert not list(tmp_path.glob(".*"))

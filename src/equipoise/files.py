@@ -67,6 +67,7 @@ def write_whole(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     with tell_write_errors(path):
+        _refuse_special(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(
             prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent
@@ -105,6 +106,20 @@ def tell_write_errors(path: str | Path) -> Iterator[None]:
         )
         failed.errno = number
         raise failed from error
+
+
+def _refuse_special(path: Path) -> None:
+    """Refuse to put a file in the place of a directory, a pipe or a device."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # nothing there, or the write itself will tell
+        return
+    if not stat.S_ISREG(mode):
+        raise WriteFailed(f"{path} is {_name_kind(mode)}; choose another name for the file")
+
+
+def _name_kind(mode: int) -> str:
+    return "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
 
 
 def _sync_directory(path: Path) -> None:
@@ -230,8 +245,7 @@ def check_regular(path: str | Path) -> Path:
         reason = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"{path} cannot be read: {reason}") from error
     if not stat.S_ISREG(mode):
-        kind = "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
-        raise ValueError(f"{path} is {kind}; expected a regular file")
+        raise ValueError(f"{path} is {_name_kind(mode)}; expected a regular file")
     return path
 
 
