@@ -19,7 +19,6 @@ import types
 import typing
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,7 +35,7 @@ MOST_JSON_BYTES = 2**28
 DIGEST = "digest"
 #: Of saved states; a file of another version is refused.
 STATE_VERSION = 2
-#: Bytes that are summed together, and bytes that a thread sums at once.
+#: Bytes that are summed together, and bytes that are summed in one call.
 PAGE, PART = 4096, 2**24
 #: An odd weight for each word of a page: one flipped bit always changes the sum.
 WEIGHTS = np.arange(1, PAGE // 2, 2, dtype=np.uint32) * np.uint32(0x9E3779B1)
@@ -212,16 +211,15 @@ def read_line(line: bytes) -> dict[str, Any]:
 def _digest_state(tensors: Mapping[str, torch.Tensor], facts: Any) -> str:
     """BLAKE2 of names, shapes, facts and the sums of pages, so that it is as fast as memory."""
     digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
-    parts: list[NDArray[np.uint8]] = []
+    filled = []
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
         if tensor.numel():
-            content = tensor.reshape(-1).view(torch.uint8).numpy()
-            parts += [content[start : start + PART] for start in range(0, len(content), PART)]
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        for sums in pool.map(_sum_pages, parts):
-            digest.update(sums)
+            filled.append(tensor.reshape(-1).view(torch.uint8).numpy())
+    for content in filled:
+        for start in range(0, len(content), PART):
+            digest.update(_sum_pages(content[start : start + PART]))
     return digest.hexdigest()
 
 
