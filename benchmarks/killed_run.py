@@ -1,6 +1,7 @@
-"""Kill a run with SIGKILL at random moments; it must end with the bits of an undisturbed one.
+"""Kill a run or a command with SIGKILL at random moments; it must end with the same bytes.
 
 python -m benchmarks killed-run
+python -m benchmarks killed-commands
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
@@ -104,6 +106,21 @@ def digest_run(output: Path) -> dict[str, str]:
 def run(quick: bool) -> None:
     """In a process of its own: a fork must not inherit the threads of other benchmarks."""
     subprocess.run([sys.executable, __file__, "--kills", "5" if quick else "20"], check=True)
+
+
+def run_commands(quick: bool) -> None:
+    """Kill balance, data pack, data features and sweep --workers 2, twenty times each."""
+    test = "tests/faults/test_writing.py::"
+    test += "test_killed_anywhere_the_same_command_ends_with_the_same_bytes"
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-s", test],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "EQUIPOISE_KILLS": "5" if quick else "20"},
+        check=True,
+    )
+
+
+BENCHMARKS = {"killed-run": run, "killed-commands": run_commands}
 
 
 def main() -> None:

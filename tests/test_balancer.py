@@ -311,7 +311,12 @@ def test_numpy_parameters_can_be_saved_and_later_changes_do_not_matter(data, tmp
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"random_state": -1}, "random_state"), ({"device": "cuda:99"}, "device must be")],
+    [
+        ({"random_state": -1}, "random_state"),
+        ({"device": "cuda:99"}, "device must be"),
+        ({"tolerance": np.zeros(3)}, "tolerance must be a number"),
+        ({"tolerance": pd.NA}, "tolerance must be a number"),
+    ],
 )
 def test_parameters_that_cannot_work_are_refused_before_anything_is_done(data, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):

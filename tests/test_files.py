@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def test_a_state_of_another_version_is_refused_as_such(tmp_path, monkeypatch):
         load_state(tmp_path / "state.safetensors")
 
 
-def test_a_balancer_with_nan_is_refused(tmp_path):
+def test_a_balancer_with_nan_is_not_saved(tmp_path):
     rng = np.random.default_rng(0)
     labels, environments = np.arange(60) % 2, np.arange(60) // 2 % 2
     fitted = CausalBalancer(hidden=(4,), max_steps=2, balance_on="all")
@@ -64,9 +65,9 @@ def test_a_balancer_with_nan_is_refused(tmp_path):
     for name in ("log_scores_", "z_", "weights_"):
         kept = getattr(fitted, name)
         setattr(fitted, name, np.where(np.arange(kept.size).reshape(kept.shape) == 7, np.nan, kept))
-        fitted.save(tmp_path / "b.safetensors")
-        with pytest.raises(ValueError, match=f"NaN in {name[:-1]}: fit and save it again"):
-            CausalBalancer.load(tmp_path / "b.safetensors")
+        with pytest.raises(ValueError, match=f"NaN in {name} and is not saved: fit it again"):
+            fitted.save(tmp_path / "b.safetensors")
+        assert not list(tmp_path.iterdir())
         setattr(fitted, name, kept)
 
 
@@ -187,3 +188,22 @@ def test_a_failed_write_says_what_to_do(tmp_path, number, advice):
     with pytest.raises(WriteFailed, match=rf"a\.json could not be written .*{advice}"):
         write()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "link to a device"])
+def test_what_is_no_regular_file_is_never_replaced(tmp_path, kind):
+    path = tmp_path / "out"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path = Path("/dev/null")
+    if kind == "link to a device":
+        path = tmp_path / "out"
+        path.symlink_to("/dev/null")
+    before = path.stat().st_mode
+    with pytest.raises(WriteFailed, match=rf"{path} is .*; choose another name"):
+        write_json(path, {"a": 1})
+    assert path.stat().st_mode == before
+    assert not list(tmp_path.glob(".*"))

@@ -37,7 +37,8 @@ def check_parameters(balancer: CausalBalancer) -> ScoreOptions:
     """All that can be told without data, and how the score is learned, with the seed in use."""
     check_choice("balance_on", balancer.balance_on, BALANCE_ON)
     check_choice("method", balancer.method, METHODS)
-    if balancer.tolerance not in (None, AUTO):
+    automatic = isinstance(balancer.tolerance, str) and balancer.tolerance == AUTO
+    if balancer.tolerance is not None and not automatic:
         check_number("tolerance", balancer.tolerance, least=0.0)
     check_matching(
         balancer.metric,

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 Balancer = TypeVar("Balancer", bound="CausalBalancer")
 
-FORMAT = 2
+FORMAT = 3  # of 3 on, no file holds NaN: values are checked once, before they are written
 
 
 def save_balancer(balancer: CausalBalancer, path: str | Path) -> None:
-    """Write parameters, score, matches, weights and names."""
+    """Write parameters, score, matches, weights and names; what is not a number is refused."""
+    for name in ("log_scores", "z", "weights"):
+        _refuse_nan(name, getattr(balancer, f"{name}_"))
     tensors, score = balancer.score_.state()
     arrays = {
         "log_scores": balancer.log_scores_,
@@ -82,9 +84,7 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
     balancer.score_ = BalancingScore.from_state(tensors, facts["score"])
     balancer.n_varying_ = len(balancer.score_.part or ())
     for name in ("log_scores", "z", "weights"):
-        setattr(balancer, f"{name}_", values := tensors[name].numpy())
-        if np.isnan(values.min(initial=0)):  # a minimum is NaN if any value is
-            raise ValueError(f"the saved balancer holds NaN in {name}: fit and save it again")
+        setattr(balancer, f"{name}_", tensors[name].numpy())
     balancer._labels = tensors["labels"].numpy()
     balancer._environments = tensors["environments"].numpy()
     balancer.matches_ = None
@@ -94,6 +94,11 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
     table = facts["covariates"]
     balancer.covariates_ = table and pd.DataFrame(table["data"], columns=table["columns"])
     return balancer
+
+
+def _refuse_nan(name: str, values: NDArray[np.float64]) -> None:
+    if np.isnan(values.min(initial=0)):  # a minimum is NaN if any value is
+        raise ValueError(f"the balancer holds NaN in {name}_ and is not saved: fit it again")
 
 
 def _plain(value: Any) -> Any:

@@ -18,7 +18,6 @@ import types
 import typing
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,7 +34,7 @@ MOST_JSON_BYTES = 2**28
 DIGEST = "digest"
 #: Of saved states; a file of another version is refused.
 STATE_VERSION = 2
-#: Bytes that are summed together, and bytes that a thread sums at once.
+#: Bytes that are summed together, and bytes that are summed in one call.
 PAGE, PART = 4096, 2**24
 #: An odd weight for each word of a page: one flipped bit always changes the sum.
 WEIGHTS = np.arange(1, PAGE // 2, 2, dtype=np.uint32) * np.uint32(0x9E3779B1)
@@ -62,6 +61,7 @@ def write_whole(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     with tell_write_errors(path):
+        _refuse_special(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(4)}.part"
         temporary.touch(exist_ok=False)
@@ -96,6 +96,20 @@ def tell_write_errors(path: str | Path) -> Iterator[None]:
         )
         failed.errno = number
         raise failed from error
+
+
+def _refuse_special(path: Path) -> None:
+    """Refuse to put a file in the place of a directory, a pipe or a device."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # nothing there, or the write itself will tell
+        return
+    if not stat.S_ISREG(mode):
+        raise WriteFailed(f"{path} is {_name_kind(mode)}; choose another name for the file")
+
+
+def _name_kind(mode: int) -> str:
+    return "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
 
 
 def _sync_directory(path: Path) -> None:
@@ -175,16 +189,15 @@ def read_line(line: bytes) -> dict[str, Any]:
 def _digest_state(tensors: Mapping[str, torch.Tensor], facts: Any) -> str:
     """BLAKE2 of names, shapes, facts and the sums of pages, so that it is as fast as memory."""
     digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
-    parts: list[NDArray[np.uint8]] = []
+    filled = []
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
         if tensor.numel():
-            content = tensor.reshape(-1).view(torch.uint8).numpy()
-            parts += [content[start : start + PART] for start in range(0, len(content), PART)]
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        for sums in pool.map(_sum_pages, parts):
-            digest.update(sums)
+            filled.append(tensor.reshape(-1).view(torch.uint8).numpy())
+    for content in filled:
+        for start in range(0, len(content), PART):
+            digest.update(_sum_pages(content[start : start + PART]))
     return digest.hexdigest()
 
 
@@ -205,8 +218,7 @@ def check_regular(path: str | Path) -> Path:
         reason = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"{path} cannot be read: {reason}") from error
     if not stat.S_ISREG(mode):
-        kind = "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
-        raise ValueError(f"{path} is {kind}; expected a regular file")
+        raise ValueError(f"{path} is {_name_kind(mode)}; expected a regular file")
     return path
 
 

@@ -240,6 +240,27 @@ def test_matches_of_other_examples_are_refused():
         )
 
 
+WHOLE_STATE = {"seed": 0, "epoch": 0, "position": 3}
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "state must be a state_dict of a sampler"),
+        (None, "state must be a state_dict of a sampler"),
+        ({**WHOLE_STATE, "position": None}, "position of the state must be a whole number"),
+        ({**WHOLE_STATE, "seed": -1}, "seed of the state must be at least 0"),
+        ({**WHOLE_STATE, "epoch": 10**20}, "epoch of the state must be at most"),
+        ({**WHOLE_STATE, "batches": "x"}, "batches of the state must be a whole number"),
+    ],
+)
+def test_a_state_that_is_none_is_refused_and_changes_nothing(state, message):
+    sampler = sampler_of(make())
+    with pytest.raises((ValueError, TypeError), match=message):
+        sampler.load_state_dict(state)
+    assert sampler.state_dict() == sampler_of(make()).state_dict()
+
+
 BAD = {
     "more matches than other labels": ({"n_matches": 4}, "number of labels − 1 = 3"),
     "no matches": ({"n_matches": 0}, "n_matches must be between 1"),

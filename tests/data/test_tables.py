@@ -36,6 +36,27 @@ def test_a_table_gives_its_rows_with_labels_and_environments(tmp_path, suffix):
     assert [data.environment_names[e] for e in data.environments] == PATIENTS.hospital.tolist()
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x,label,environment,x\n1,0,0,2\n", r"p\.csv has two columns called 'x'"),
+        ("NA;label;environment;NA\n1;0;0;2\n", r"p\.csv has two columns called 'NA'"),
+        ("x,label,environment\n7,1,0,0\n", r"p\.csv .*more cells than its first row has names"),
+    ],
+)
+def test_names_that_do_not_tell_the_columns_apart_are_refused(tmp_path, text, message):
+    (tmp_path / "p.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        open_dataset(tmp_path / "p.csv")
+
+
+def test_a_comma_at_the_end_of_each_row_shifts_no_column(tmp_path):
+    (tmp_path / "p.csv").write_text("x,label,environment\n1,a,s,\n2,b,t,\n")
+    data = open_dataset(tmp_path / "p.csv")
+    assert data.fetch(np.arange(2)).tolist() == [[1], [2]]
+    assert data.label_names == ("a", "b")
+
+
 def test_chosen_columns_alone_become_features(tmp_path):
     path = write(PATIENTS.assign(name=list("abcd")), tmp_path / "p.csv")
     assert open_dataset(path, features=["weight"], **COLUMNS).input_shape == (1,)

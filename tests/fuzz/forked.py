@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import io
 import os
 import resource
@@ -80,13 +81,25 @@ def judge(call: Callable[[], object]) -> str:
             warnings.simplefilter("ignore")
             call()
     except OURS as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        if frames and frames[-1].filename.startswith(PACKAGE):
+        if _is_raised_by_us(error):
             return "" if str(error).strip() else f"an empty {type(error).__name__}"
         return _tell(error)
     except BaseException as error:
         return _tell(error)
     return ""
+
+
+def _is_raised_by_us(error: BaseException) -> bool:
+    """Whether a `raise` of the package made the error, and not a library called by a line of it.
+
+    Compiled code leaves no frame of its own: the last one is then ours, but stands at a call.
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not last.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        return False
+    return last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
 
 
 def _tell(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 
+from equipoise.checks import check_count
 from equipoise.data import Examples
 from tests.fuzz.areas import TABLES, draw_cases
 from tests.fuzz.forked import Case, describe, judge, run_cases
@@ -51,6 +52,8 @@ class TestJudging:
         assert judge(lambda: Examples([[1.0]], [0.5], [0])) == ""
         assert judge(lambda: 1 / 0).startswith("ZeroDivisionError")
         assert judge(lambda: int("x")).startswith("ValueError")
+        # The last frame is ours, but at a comparison and not at a `raise`.
+        assert judge(lambda: check_count("n", 5, least="x")).startswith("TypeError")
         assert judge(lambda: np.zeros(3)[7]).startswith("IndexError")
 
     def test_a_hang_and_a_crash_are_seen_and_the_next_case_still_runs(self):

@@ -135,13 +135,21 @@ class EnvironmentBatchSampler(Sampler[list[int]]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on after the batch at which `state_dict` was taken."""
-        if state.get("batches", len(self)) != len(self):
+        fields = ("seed", "epoch", "position")
+        if not isinstance(state, dict) or not {*fields} <= state.keys():
+            raise ValueError(f"state must be a state_dict of a sampler, got {show(state)}")
+        seed, epoch, position = (
+            check_count(f"{name} of the state", state[name], least=0) for name in fields
+        )
+        check_seed("seed of the state", seed)
+        batches = check_count("batches of the state", state.get("batches", len(self)), least=0)
+        if batches != len(self):
             raise ValueError(
-                f"the state is of a sampler with {state['batches']} batches an epoch, this one "
-                f"has {len(self)}: build it with the same settings"
+                f"the state is of a sampler with {batches} batches an epoch, this one has "
+                f"{len(self)}: build it with the same settings"
             )
-        whole_epochs, position = divmod(int(state["position"]), len(self))
-        self.seed, self.epoch = int(state["seed"]), int(state["epoch"]) + whole_epochs
+        whole_epochs, position = divmod(position, len(self))
+        self.seed, self.epoch = seed, epoch + whole_epochs
         self.position = self._start = position
 
     def _draw(self, epoch: int, position: int, share: slice) -> list[Ints]:

@@ -32,7 +32,14 @@ from equipoise.benchmark.evaluation import BLOCK
 from equipoise.benchmark.run import OWN_FEATURIZER
 from equipoise.benchmark.settings import RunSettings
 from equipoise.checks import check_choice, check_path, require
-from equipoise.data import align_features, as_source, get_dataset, read_features, read_images
+from equipoise.data import (
+    align_features,
+    as_source,
+    get_dataset,
+    read_features,
+    read_frame,
+    read_images,
+)
 from equipoise.files import check_regular, list_arrays, load_state, read_array, write_whole
 
 # Without test data the balanced rule estimates accuracy elsewhere best.
@@ -258,10 +265,7 @@ def _read_file(path: Path, key: str | None) -> NDArray[Any]:
         return read_array(path, _choose_key(list_arrays(path), key))
     if path.suffix == ".csv":
         _check_header(path)
-        table = pd.read_csv(path)
-    else:
-        require("pyarrow", extra="tables")
-        table = pd.read_parquet(path)
+    table = read_frame(path)
     return np.asarray(table.to_numpy(dtype=np.float32))
 
 

@@ -138,7 +138,7 @@ def split_environments(
         raise ValueError(f"held_out must be a share between 0 and 1, got {held_out}")
     check_seed("data_seed", data_seed)
     codes = np.asarray(environments)
-    if codes.ndim != 1 or codes.dtype.kind not in "biufUS":
+    if codes.ndim != 1 or not len(codes) or codes.dtype.kind not in "biufUS":
         raise ValueError(
             f"environments must be one number or name for each example, got {show(environments)}"
         )

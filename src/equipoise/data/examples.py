@@ -223,7 +223,12 @@ def check_column(name: str, values: ArrayLike) -> NDArray:
     if array.dtype == object:
         array = np.asarray(pd.Series(array).infer_objects())
     if array.dtype.kind not in "biuf":
-        return array.astype(str)
+        try:
+            return array.astype(str)
+        except Exception as error:  # bytes of an unknown encoding, or a str() of the user's own
+            raise ValueError(
+                f"{name} must hold numbers or text, got {show(array[0])}: {error}"
+            ) from error
     if not np.isfinite(array).all():
         raise ValueError(f"{name} has infinite values: remove those rows")
     return array.astype(np.float64) if array.dtype.kind == "f" else array

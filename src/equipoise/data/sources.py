@@ -185,7 +185,8 @@ def take_columns(
         chosen = [name for name in there if name not in (label, environment)]
     else:
         check_type("features", features, (str, list, tuple, np.ndarray))
-        chosen = [features] if isinstance(features, str) else list(features)
+        chosen = np.ravel(features).tolist() if isinstance(features, np.ndarray) else list(features)
+        chosen = [features] if isinstance(features, str) else chosen
         for name in chosen:
             check_choice("column features=", name, there)
     if not chosen:

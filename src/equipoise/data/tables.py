@@ -161,16 +161,31 @@ def read_frame(path: Path) -> pd.DataFrame:
         require("pyarrow", extra="tables")
     try:
         if is_csv:
-            table = pd.read_csv(path, low_memory=False, sep=_find_separator(path))
+            names, table = _read_csv(path)
         else:
             table = pd.read_parquet(path)
+            names = table.columns
     except Exception as error:  # pandas and arrow raise all kinds on damaged content
         raise ValueError(f"{path} cannot be read as a table: {error}") from error
     table.columns = [str(name) for name in table.columns]
-    twice = table.columns[table.columns.duplicated()]
+    named = pd.Index([str(name) for name in names])
+    twice = named[named.duplicated()]
     if len(twice):
         raise ValueError(f"{path} has two columns called {twice[0]!r}: rename one of them")
     return table
+
+
+def _read_csv(path: Path) -> tuple[Sequence[str], pd.DataFrame]:
+    """The names as they are written, of which pandas renames the second of two, and the table."""
+    how: dict[str, Any] = {"sep": _find_separator(path), "index_col": False}
+    names = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **how).iloc[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            table = pd.read_csv(path, low_memory=False, **how)
+        except pd.errors.ParserWarning:
+            raise ValueError("its rows have more cells than its first row has names") from None
+    return [name for name in names if name], table
 
 
 def _find_separator(path: Path) -> str:
