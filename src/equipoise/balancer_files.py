@@ -96,7 +96,7 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
     return balancer
 
 
-def _refuse_nan(name: str, values: NDArray[np.float64]) -> None:
+def _refuse_nan(name: str, values: np.ndarray) -> None:
     if np.isnan(values.min(initial=0)):  # a minimum is NaN if any value is
         raise ValueError(f"the balancer holds NaN in {name}_ and is not saved: fit it again")
 
