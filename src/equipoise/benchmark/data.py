@@ -71,16 +71,21 @@ def split_for_run(settings: RunSettings, dataset: EnvironmentDataset) -> RunData
     split = split_environments(
         dataset.environments, held_out=settings.held_out, data_seed=settings.data_seed
     )
-    train_parts = _by_environment(dataset, split.train)
-    held_out_parts = _by_environment(dataset, split.held_out)
-    for name, train, out in zip(
-        dataset.environment_names, train_parts, held_out_parts, strict=True
-    ):
-        if len(train) == 0 or len(out) == 0:
+    train_parts, held_out_parts = (
+        tuple(rows[dataset.environments[rows] == e] for e in range(dataset.n_environments))
+        for rows in (split.train, split.held_out)
+    )
+    for name, *parts in zip(dataset.environment_names, train_parts, held_out_parts, strict=True):
+        n_train, n_out = map(len, parts)
+        if n_train == 0 or n_out == 0:
             raise ValueError(
-                f"environment {name!r} has {len(train)} examples to train on and {len(out)} "
+                f"environment {name!r} has {n_train} examples to train on and {n_out} "
                 f"held out (held_out={settings.held_out}); both need at least 1"
             )
+    train, held_out = (
+        dataset.subset(np.sort(np.concatenate([parts[e] for e in training])))
+        for parts in (train_parts, held_out_parts)
+    )
     return RunData(
         dataset=dataset,
         test_environment=test,
@@ -88,8 +93,8 @@ def split_for_run(settings: RunSettings, dataset: EnvironmentDataset) -> RunData
         training_environments=training,
         train_parts=train_parts,
         held_out_parts=held_out_parts,
-        train=_join(dataset, train_parts, training),
-        held_out=_join(dataset, held_out_parts, training),
+        train=train,
+        held_out=held_out,
         features=_open_features(settings.balance_features, dataset),
     )
 
@@ -102,13 +107,9 @@ def _open_features(place: str | None, dataset: EnvironmentDataset) -> Environmen
     lead = f"balance_features must be of the same examples as the dataset: {place} has"
     if len(features) != len(dataset):
         raise ValueError(f"{lead} {len(features):,}, the dataset {len(dataset):,}")
-    kinds = [
-        ("label", "label_names", "labels"),
-        ("environment", "environment_names", "environments"),
-    ]
-    for kind, names, codes in kinds:
+    for kind in ("label", "environment"):
         own, other = (
-            [getattr(data, names)[code] for code in getattr(data, codes)]
+            [getattr(data, f"{kind}_names")[code] for code in getattr(data, f"{kind}s")]
             for data in (dataset, features)
         )
         _compare(lead, kind, own, other)
@@ -131,16 +132,6 @@ def _compare(lead: str, kind: str, own: Sequence[str], other: Sequence[str]) -> 
             f"{lead} the {kind} {other[row]!r} in row {row}, the dataset {own[row]!r}; make them "
             "again from the same data"
         )
-
-
-def _by_environment(dataset: EnvironmentDataset, rows: Ints) -> tuple[Ints, ...]:
-    return tuple(rows[dataset.environments[rows] == e] for e in range(dataset.n_environments))
-
-
-def _join(
-    dataset: EnvironmentDataset, parts: tuple[Ints, ...], environments: tuple[int, ...]
-) -> EnvironmentSubset:
-    return dataset.subset(np.sort(np.concatenate([parts[e] for e in environments])))
 
 
 def find_environment(dataset: EnvironmentDataset, wanted: int | float | str | None) -> int | None:

@@ -80,7 +80,9 @@ def _check(values: Mapping[str, Any]) -> None:
 
 def _describe(file: Path, lines: Sequence[Mapping[str, Any]]) -> FinishedRun:
     args = lines[0]["args"]
-    names = _name_environments(args["dataset"], lines[0])
+    n = sum(1 for key in lines[0] if key.startswith("env") and key.endswith("_in_acc"))
+    known = list_environments().get(args["dataset"], ())
+    names = list(known) if len(known) == n else [str(position) for position in range(n)]
     left_out = [int(position) for position in args["test_envs"]]
     return FinishedRun(
         dataset=args["dataset"],
@@ -113,12 +115,6 @@ def _make_record(line: Mapping[str, Any], names: Sequence[str], left_out: Sequen
     )
 
 
-def _name_environments(dataset: str, line: Mapping[str, Any]) -> list[str]:
-    n = sum(1 for key in line if key.startswith("env") and key.endswith("_in_acc"))
-    known = list_environments().get(dataset, ())
-    return list(known) if len(known) == n else [str(position) for position in range(n)]
-
-
 # Where DomainBed has another word, for all algorithms or for one.
 ADVERSARIAL = {
     "lr_g": "lr",
@@ -134,6 +130,9 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 }
 # Digits: their network has no dropout, though the search draws one.
 WITHOUT_DROPOUT = ("Debug28", "RotatedMNIST", "ColoredMNIST")
+
+
+CELL = ("dataset", "algorithm", "test_environment", "seed")
 
 
 def write_chosen(
@@ -162,20 +161,16 @@ def write_chosen(
             run.algorithm, run.dataset, run.hyperparameters
         )
         strange |= {f"{run.algorithm}: {name}" for name in unknown}
-        only = {
-            "dataset": run.dataset,
-            "algorithm": run.algorithm,
-            "test_environment": run.test_environment,
-            "seed": run.seed,
-        }
+        only = {name: getattr(run, name) for name in CELL}
         adjust.append({"only": only, "hyperparameters": hyperparameters})
+    datasets = _unique(run.dataset for run in known)
     content = {
-        "datasets": _unique(run.dataset for run in known),
+        "datasets": datasets,
         "algorithms": _unique(run.algorithm for run in known),
         "samplings": list(samplings),
         "test_environments": {
             dataset: _unique(run.test_environment for run in known if run.dataset == dataset)
-            for dataset in _unique(run.dataset for run in known)
+            for dataset in datasets
         },
         "seeds": sorted({run.seed for run in known}),
         "profile": "domainbed",
@@ -200,13 +195,10 @@ def translate_hyperparameters(
     for name, value in found.items():
         own = words.get(name, name)
         try:
-            if own not in space:
-                raise ValueError(own)
             space[own].check(own, value)
-        except ValueError:
+            translated[own] = value
+        except (KeyError, ValueError):
             unknown.append(name)
-            continue
-        translated[own] = value
     return translated, unknown
 
 

@@ -166,20 +166,18 @@ def plan_sweep(spec: SweepSpec, *, data_dir: str | Path | None = None) -> tuple[
             f"the sweep has {n_runs:,} runs for each test environment, and {MOST_RUNS:,} are the "
             "most that one sweep may have: take fewer seeds or draws"
         )
-    datasets = {name: _open_dataset(name, spec.settings, data_dir) for name in spec.datasets}
+    data_seed = int(spec.settings.get("data_seed", 0))
+    datasets = {
+        name: get_dataset(name, data_dir=data_dir, data_seed=data_seed) for name in spec.datasets
+    }
     planned: dict[str, PlannedRun] = {}
     unused = set(range(len(spec.adjustments)))
     for seed, draw, algorithm, sampling in product(
         spec.seeds, range(spec.draws), spec.algorithms, spec.samplings
     ):
         for dataset, left_out in _interleave(spec, datasets):
-            listed = {
-                "dataset": dataset,
-                "algorithm": algorithm,
-                "sampling": sampling,
-                "seed": seed,
-                **left_out,
-            }
+            cell = {"dataset": dataset, "algorithm": algorithm, "sampling": sampling}
+            listed = {**cell, "seed": seed, **left_out}
             run = plan_run(spec, listed, datasets[dataset], draw=draw)
             planned.setdefault(run.name, run)
             unused -= {i for i in unused if spec.adjustments[i].applies(listed)}
@@ -197,8 +195,7 @@ def plan_run(
     """One run: recipe, then draw, then fixed settings, then adjustments, the later the stronger."""
     shape = dataset.input_shape
     drawn = draw_search(listed["algorithm"], draw, listed["seed"], shape)
-    settings: dict[str, Any] = {"hyperparameters": drawn}
-    settings = merge_settings(settings, spec.settings)
+    settings = merge_settings({"hyperparameters": drawn}, spec.settings)
     for adjustment in spec.adjustments:
         if adjustment.applies(listed):
             settings = merge_settings(settings, adjustment.settings)
@@ -239,28 +236,18 @@ def _choose_left_out(
     given = spec.test_environments
     if isinstance(given, Mapping):
         given = given.get(name)
-    wanted = names if given is None else given
-    tests = []
-    for each in wanted:
-        position = find_environment(dataset, each)
-        assert position is not None  # only None has no position
-        tests.append(names[position])
-    chosen: list[dict[str, Any]] = [{"test_environment": test} for test in dict.fromkeys(tests)]
+    tests = {find_environment(dataset, each): None for each in (names if given is None else given)}
+    places = [place for place in tests if place is not None]  # None has no position
+    chosen = [{"test_environment": names[test]} for test in places]
     if spec.leave_one_domain_out:
         pairs = {
-            tuple(sorted((test, other), key=names.index))
-            for test in tests
-            for other in names
+            (min(test, other), max(test, other))
+            for test in places
+            for other in range(len(names))
             if other != test
         }
         chosen += [
-            {"test_environment": test, "validation_environment": other}
-            for test, other in sorted(pairs, key=lambda pair: [names.index(e) for e in pair])
+            {"test_environment": names[test], "validation_environment": names[other]}
+            for test, other in sorted(pairs)
         ]
     return chosen
-
-
-def _open_dataset(
-    name: str, settings: Mapping[str, Any], data_dir: str | Path | None
-) -> EnvironmentDataset:
-    return get_dataset(name, data_dir=data_dir, data_seed=int(settings.get("data_seed", 0)))

@@ -264,7 +264,7 @@ def select_runs(
             others = paired[*shared, _freeze(run.hyperparameters)]
             trials.append(Trial(run, tuple(each for each in others if each.leaves_out(test))))
         for name in rules:
-            judged = [(t.run, by_rule) for t in trials if (by_rule := RULES[name]().judge(t))]
+            judged = [(t.run, best) for t in trials if (best := RULES[name]().judge(t))]
             if not judged:
                 continue
             run, best = max(judged, key=lambda each: each[1].score)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -84,18 +84,15 @@ SCHEDULES = {
 ANNEAL = "penalty_anneal_iters"  # how hyperparameters end that say when a penalty sets in
 PRECISIONS = {"float32": "single precision", "bf16": "mixed precision with bfloat16"}
 
-LEAST = {
-    **{"steps": 1, "checkpoint_every": 1, "evaluate_at_most": 1},
-    **{"anchors_per_environment": 1, "n_matches": 1},
-    **{"seed": 0, "data_seed": 0, "warm_up": 0},
-}
-
-
-MOST = {
-    "anchors_per_environment": 10**6,
-    "n_matches": 10**4,
-    "seed": MOST_SEED,
-    "data_seed": MOST_SEED,
+RANGES = {  # the least and the most
+    "steps": (1, 10**9),
+    "checkpoint_every": (1, 10**9),
+    "evaluate_at_most": (1, 10**9),
+    "anchors_per_environment": (1, 10**6),
+    "n_matches": (1, 10**4),
+    "seed": (0, MOST_SEED),
+    "data_seed": (0, MOST_SEED),
+    "warm_up": (0, 10**9),
 }
 
 
@@ -184,16 +181,9 @@ class RunSettings:
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("precision", self.precision, PRECISIONS)
         get_augmentation(self.augmentation)
-        self._check_ranges()
-        get_algorithm(self.algorithm).choose_hyperparameters(**self.hyperparameters)
-        self._check_balancer()
-        self._check_selections()
-
-    def _check_ranges(self) -> None:
-        for name, least in LEAST.items():
-            value = getattr(self, name)
-            if value is not None:
-                check_count(name, value, least=least, most=MOST.get(name, 10**9))
+        for name, (least, most) in RANGES.items():
+            if (value := getattr(self, name)) is not None:
+                check_count(name, value, least=least, most=most)
         if not 0 < self.held_out < 1:
             raise ValueError(f"held_out must be a share between 0 and 1, got {self.held_out}")
         if not 0 <= self.degree_of_balancing <= 1:
@@ -204,37 +194,31 @@ class RunSettings:
             raise ValueError(
                 f"weight_average is a decay, at least 0 and below 1, got {self.weight_average}"
             )
-
-    def _check_balancer(self) -> None:
-        known = list(CausalBalancer().get_params())
-        for name in self.balancer:
-            check_choice("parameter of CausalBalancer", name, known)
+        get_algorithm(self.algorithm).choose_hyperparameters(**self.hyperparameters)
         declared = get_type_hints(CausalBalancer.__init__)
+        for name in self.balancer:
+            check_choice("parameter of CausalBalancer", name, list(CausalBalancer().get_params()))
         for name, value in self.balancer.items():
             check_type(f"balancer.{name}", value, declared[name])
         if "n_matches" in self.balancer:
             raise ValueError("n_matches is a setting of the run, not of its balancer: set it there")
+        if self.selections is not None:
+            self._check_selections(self.selections)
 
-    def _check_selections(self) -> None:
-        if self.selections is None:
-            return
-        object.__setattr__(self, "selections", tuple(self.selections))
-        if not self.selections:
+    def _check_selections(self, given: Sequence[str]) -> None:
+        object.__setattr__(self, "selections", tuple(given))
+        if not given:
             raise ValueError(
                 f"selections is empty; name one or more of {', '.join(SELECTIONS)}, or "
                 "leave it out to take all that the data allow"
             )
-        for name in self.selections:
+        for name in given:
             check_choice("selection rule", name, SELECTIONS)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a JSON file."""
-        return {
-            **asdict(self),
-            "hyperparameters": dict(self.hyperparameters),
-            "balancer": dict(self.balancer),
-            "selections": None if self.selections is None else list(self.selections),
-        }
+        plain: dict[str, Any] = make_plain(asdict(self))
+        return plain
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunSettings:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,22 +98,14 @@ def parse_sweep(
 datasets, algorithms, samplings, test_environments, seeds, draws, profile, settings, \
 hyperparameters, adjust, leave_one_domain_out, imports
     """
-    return _Reader(text, source, directory, data_dir, execute).read()
+    return _Reader(text, source).read(directory, data_dir, execute)
 
 
 class _Reader:
     """Knows the line of every entry of the file."""
 
-    def __init__(
-        self,
-        text: str,
-        source: str,
-        directory: Path | None,
-        data_dir: str | Path | None,
-        execute: bool,
-    ) -> None:
-        self.source, self.directory, self.data_dir = source, directory, data_dir
-        self.execute, self.n_entries = execute, 0
+    def __init__(self, text: str, source: str) -> None:
+        self.source, self.n_entries = source, 0
         self.lines: dict[Place, int] = {}
         try:
             node = yaml.compose(text, Loader=_Loader)
@@ -172,7 +165,7 @@ class _Reader:
                 raise
             raise ValueError(f"{self.source}, line {self.lines[place]}: {error}") from error
 
-    def read(self) -> SweepSpec:
+    def read(self, directory: Path | None, data_dir: str | Path | None, execute: bool) -> SweepSpec:
         values = self.values
         for key in values:
             with self._at((key,)):
@@ -180,24 +173,34 @@ class _Reader:
         for key in ("datasets", "algorithms"):
             if key not in values:
                 raise ValueError(f"{self.source}: {key} is missing; name at least one")
-        imports = tuple(self._locate(module) for module in self._names("imports"))
-        imports = imports if self.execute else ()
+        imports = [
+            str((directory / module).absolute()) if module.endswith(".py") and directory else module
+            for module in self._names("imports", lambda name: None)
+        ]
         with self._at(("imports",)):
-            import_own(imports)
-        algorithms = self._names("algorithms", list_algorithms(), "algorithm")
+            import_own(tuple(imports) if execute else ())
+        known = list_algorithms()
+        algorithms = self._names(
+            "algorithms",
+            partial(check_choice, "algorithm", allowed=known),
+            f" of {', '.join(known)}",
+        )
         given: dict[str, Any] = {
-            "datasets": self._datasets(),
+            "datasets": self._names(
+                "datasets", partial(check_dataset, data_dir=data_dir), ", or give a path"
+            ),
             "algorithms": algorithms,
             "settings": self._settings(values, (), algorithms),
             "adjustments": tuple(self._adjustments(algorithms)),
-            "imports": imports,
+            "imports": tuple(imports) if execute else (),
         }
         if "samplings" in values:
-            given["samplings"] = self._names("samplings", SAMPLINGS, "sampling")
+            check = partial(check_choice, "sampling", allowed=SAMPLINGS)
+            given["samplings"] = self._names("samplings", check, f" of {', '.join(SAMPLINGS)}")
         if values.get("test_environments", "all") not in ("all", None):
-            given["test_environments"] = self._test_environments()
+            given["test_environments"] = self._test_environments(values["test_environments"])
         if "seeds" in values:
-            given["seeds"] = self._seeds()
+            given["seeds"] = self._seeds(values["seeds"])
         if "profile" in values:
             with self._at(("profile",)):
                 given["profile"] = check_choice("profile", values["profile"], RECIPES)
@@ -211,46 +214,30 @@ class _Reader:
         with self._at(()):
             return SweepSpec(**given)
 
-    def _list(self, key: str) -> list[Any]:
-        """A list, or one entry without brackets."""
-        value = self.values.get(key, [])
-        return value if isinstance(value, list) else [value]
-
-    def _names(self, key: str, known: Any = None, kind: str = "") -> tuple[str, ...]:
-        found = self._list(key)
+    def _names(
+        self, key: str, check: Callable[[str], Any], least: str | None = None
+    ) -> tuple[str, ...]:
+        """A list of names, each checked, or one without brackets; `least` ends the error."""
+        found = _as_list(self.values.get(key, []))
         for position, name in enumerate(found):
             with self._at((key, position)):
                 check_type(f"each of {key}", name, str)
-                if known is not None:
-                    check_choice(kind, name, known)
-        if known is not None and not found:
+                check(name)
+        if least is not None and not found:
             with self._at((key,)):
-                raise ValueError(f"{key} is empty; name at least one of {', '.join(known)}")
+                raise ValueError(f"{key} is empty; name at least one{least}")
         return tuple(found)
 
-    def _test_environments(self) -> Any:
-        value = self.values["test_environments"]
+    def _test_environments(self, value: Any) -> Any:
         if not isinstance(value, dict):
-            return tuple(self._list("test_environments"))
+            return tuple(_as_list(value))
         for name in value:
             with self._at(("test_environments", name)):
-                check_choice("dataset of this sweep", name, map(str, self._list("datasets")))
-        return {
-            name: tuple(each) if isinstance(each, list) else (each,) for name, each in value.items()
-        }
+                datasets = map(str, _as_list(self.values["datasets"]))
+                check_choice("dataset of this sweep", name, datasets)
+        return {name: tuple(_as_list(each)) for name, each in value.items()}
 
-    def _datasets(self) -> tuple[str, ...]:
-        names = self._names("datasets")
-        for position, name in enumerate(names):
-            with self._at(("datasets", position)):
-                check_dataset(name, data_dir=self.data_dir)
-        if not names:
-            with self._at(("datasets",)):
-                raise ValueError("datasets is empty; name at least one, or give a path")
-        return names
-
-    def _seeds(self) -> tuple[int, ...]:
-        value = self.values["seeds"]
+    def _seeds(self, value: Any) -> tuple[int, ...]:
         with self._at(("seeds",)):
             check_type("seeds", value, int | list)
             if isinstance(value, int):
@@ -261,11 +248,6 @@ class _Reader:
             with self._at(("seeds", position)):
                 check_type("each seed", seed, int)
         return tuple(value)
-
-    def _locate(self, module: str) -> str:
-        if module.endswith(".py") and self.directory is not None:
-            return str((self.directory / module).absolute())
-        return module
 
     def _settings(
         self, values: dict[str, Any], place: Place, algorithms: Sequence[str]
@@ -306,3 +288,7 @@ class _Reader:
                             get_algorithm(only[name])
             concerned = [only["algorithm"]] if "algorithm" in only else algorithms
             yield Adjustment(only=only, settings=self._settings(entry, place, concerned))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

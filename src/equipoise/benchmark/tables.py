@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from rich.markup import escape
@@ -130,22 +131,17 @@ def mark_best(rows: Iterable[Row], *, together: int, by_column: bool) -> tuple[R
     Of each column on its own if `by_column`, else of all columns. As good is what prints alike.
     """
     rows = tuple(rows)
-    best: dict[tuple, float] = {}
+    best: dict[tuple, float] = defaultdict(lambda: -math.inf)
     for row in rows:
         for place, cell in enumerate(row.cells):
-            if cell is not None:
-                key = (row.labels[:together], place if by_column else None)
-                best[key] = max(best.get(key, -math.inf), round(cell.mean, 1))
+            key = (row.labels[:together], place if by_column else None)
+            best[key] = max(best[key], -math.inf if cell is None else round(cell.mean, 1))
     marked = []
     for row in rows:
+        tops = (best[row.labels[:together], place if by_column else None] for place in count())
         cells = [
-            cell
-            and replace(
-                cell,
-                best=round(cell.mean, 1)
-                == best[row.labels[:together], place if by_column else None],
-            )
-            for place, cell in enumerate(row.cells)
+            cell and replace(cell, best=round(cell.mean, 1) == top)
+            for cell, top in zip(row.cells, tops, strict=False)
         ]
         marked.append(Row(row.labels, tuple(cells)))
     return tuple(marked)
@@ -286,14 +282,6 @@ def _notes(selected: Sequence[SelectedRun], spread: str) -> tuple[str, ...]:
     )
 
 
-def _join_markdown(tables: Sequence[ResultTable]) -> str:
-    return "\n".join(table.to_markdown() for table in tables)
-
-
-def _join_latex(tables: Sequence[ResultTable]) -> str:
-    return "\n".join(table.to_latex() for table in tables)
-
-
 def _join_csv(tables: Sequence[ResultTable]) -> str:
     """A line for each cell, for programs, under one header; the title is the first column."""
     text = io.StringIO()
@@ -312,8 +300,8 @@ def _join_csv(tables: Sequence[ResultTable]) -> str:
 
 
 FORMATS: dict[str, Callable[[Sequence[ResultTable]], str]] = {
-    "markdown": _join_markdown,
-    "latex": _join_latex,
+    "markdown": lambda tables: "\n".join(table.to_markdown() for table in tables),
+    "latex": lambda tables: "\n".join(table.to_latex() for table in tables),
     "csv": _join_csv,
 }
 ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}

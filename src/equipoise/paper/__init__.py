@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any
 
 __all__ = [
@@ -43,6 +44,9 @@ class PaperAccuracy:
     spread: float | None
 
 
+CELL = attrgetter(*("selection", "dataset", "test_environment", "algorithm", "sampling", "metric"))
+
+
 @lru_cache(maxsize=1)
 def list_accuracies() -> tuple[PaperAccuracy, ...]:
     """All of them, in the order of the paper.
@@ -51,20 +55,13 @@ def list_accuracies() -> tuple[PaperAccuracy, ...]:
     554
     """
     text = files("equipoise.paper").joinpath("accuracies.csv").read_text()
-    return tuple(
-        PaperAccuracy(
-            table=int(row["table"]),
-            selection=row["selection"],
-            dataset=row["dataset"],
-            test_environment=row["test_environment"],
-            algorithm=row["algorithm"],
-            sampling=row["sampling"],
-            metric=row["metric"],
-            accuracy=float(row["accuracy"]),
-            spread=float(row["spread"]) if row["spread"] else None,
-        )
-        for row in csv.DictReader(text.splitlines())
-    )
+    found = []
+    for row in csv.DictReader(text.splitlines()):
+        spread = float(row["spread"]) if row["spread"] else None
+        numbers = {"table": int(row["table"]), "accuracy": float(row["accuracy"])}
+        values: dict[str, Any] = {**row, **numbers, "spread": spread}
+        found.append(PaperAccuracy(**values))
+    return tuple(found)
 
 
 @lru_cache(maxsize=1)
@@ -103,14 +100,7 @@ def find_accuracy(
     """
     rule = "test-domain" if selection == "test-domain" else "train-domain"
     wanted = (rule, dataset, test_environment, algorithm, sampling, metric)
-    for each in list_accuracies():
-        found = (
-            *(each.selection, each.dataset, each.test_environment),
-            *(each.algorithm, each.sampling, each.metric),
-        )
-        if found == wanted:
-            return each
-    return None
+    return next((each for each in list_accuracies() if CELL(each) == wanted), None)
 
 
 PRIORS = {1: "gaussian-fixed-variance", 2: "gaussian"}
