@@ -17,6 +17,8 @@ from equipoise.checks import check_count, check_memory, check_number, require, s
 #: float32 scores whose logits were in the hundreds are off by 1e-4; raw logits by far more.
 NORMALISATION_TOLERANCE = 1e-3
 
+#: More labels than these are a mistake, and would be fitted for minutes.
+MOST_LABELS = 100_000
 _ENTRIES_AT_ONCE = 1 << 18
 _ROWS_AT_ONCE = 1 << 14
 
@@ -116,7 +118,9 @@ def count_labels(labels: Any, n_labels: int | None = None) -> tuple[IntArray, in
             f"labels must be integer codes, one for each example; got shape {codes.shape}, "
             f"dtype {codes.dtype}"
         )
-    m = int(codes.max()) + 1 if n_labels is None else check_count("n_labels", n_labels, least=2)
+    m = int(codes.max()) + 1
+    if n_labels is not None:
+        m = check_count("n_labels", n_labels, least=2, most=MOST_LABELS)
     check_memory(
         f"the scores of {m:,} labels", 16.0 * len(codes) * m, hint="encode labels as 0, 1, …"
     )
