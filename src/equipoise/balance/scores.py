@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise.balance.distances import FloatArray, IntArray, Scores
 from equipoise.checks import check_count, check_memory, check_number, require, show
+from equipoise.files import check_regular
 
 #: float32 scores whose logits were in the hundreds are off by 1e-4; raw logits by far more.
 NORMALISATION_TOLERANCE = 1e-3
@@ -235,7 +236,10 @@ def _open_file(path: Path) -> NDArray[Any]:
     if not path.exists():
         raise ValueError(f"log_scores: there is no file {str(path)!r}")
     if path.suffix == ".npy":
-        return np.asanyarray(np.load(path, mmap_mode="r"))
+        try:
+            return np.asanyarray(np.load(check_regular(path), mmap_mode="r"))
+        except Exception as error:  # numpy's reader raises all kinds on damaged content
+            raise ValueError(f"log_scores: {path} cannot be read: {show(error)}") from error
     if path.suffix in (".parquet", ".pq"):
         return _unpack_parquet(path)
     raise ValueError(f"log_scores: expected a .npy or .parquet file, got {path.name!r}")
