@@ -129,6 +129,27 @@ def check_type(name: str, value: Any, kind: type | tuple[type, ...]) -> Any:
     raise TypeError(f"{name} must be {' or '.join(expected)}, got {show(value)}")
 
 
+def check_array(name: str, value: Any) -> Any:
+    """Whatever holds values as a numpy array: a list, a column, a tensor with or without gradient.
+
+    >>> check_array("labels", [1, 2]).tolist()
+    [1, 2]
+    """
+    import numpy as np
+
+    if getattr(value, "is_sparse", False):
+        value = value.to_dense()
+    try:
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+            value = value.float() if str(value.dtype) == "torch.bfloat16" else value
+        return np.asarray(value)
+    except Exception as error:  # an array interface of somebody else may raise anything
+        raise ValueError(
+            f"{name} must be an array of values, got {show(value)} ({show(error)})"
+        ) from error
+
+
 def check_device(name: str, value: Any) -> Any:
     """A `torch.device` that this machine has."""
     import torch  # slow, and most callers have it anyway

@@ -100,12 +100,9 @@ def tell_write_errors(path: str | Path) -> Iterator[None]:
 
 def _refuse_special(path: Path) -> None:
     """Refuse to put a file in the place of a directory, a pipe or a device."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:  # nothing there, or the write itself will tell
-        return
-    if not stat.S_ISREG(mode):
-        raise WriteFailed(f"{path} is {_name_kind(mode)}; choose another name for the file")
+    if path.exists() and not path.is_file():
+        kind = _name_kind(path.stat().st_mode)
+        raise WriteFailed(f"{path} is {kind}; choose another name for the file")
 
 
 def _name_kind(mode: int) -> str:
@@ -189,13 +186,10 @@ def read_line(line: bytes) -> dict[str, Any]:
 def _digest_state(tensors: Mapping[str, torch.Tensor], facts: Any) -> str:
     """BLAKE2 of names, shapes, facts and the sums of pages, so that it is as fast as memory."""
     digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
-    filled = []
-    for name in sorted(tensors):
-        tensor = tensors[name]
+    ordered = {name: tensors[name] for name in sorted(tensors)}
+    for name, tensor in ordered.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
-        if tensor.numel():
-            filled.append(tensor.reshape(-1).view(torch.uint8).numpy())
-    for content in filled:
+    for content in (each.reshape(-1).view(torch.uint8).numpy() for each in ordered.values()):
         for start in range(0, len(content), PART):
             digest.update(_sum_pages(content[start : start + PART]))
     return digest.hexdigest()

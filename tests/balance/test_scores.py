@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 
 import numpy as np
@@ -95,3 +96,11 @@ def test_bad_files_are_told_what_is_wrong(tmp_path, name, message):
 def test_too_small_a_budget_is_refused_with_the_least_that_works():
     with pytest.raises(ValueError, match="need at least"):
         match_scores(np.log(np.full((5, 2), 0.5)), [0, 1, 0, 1, 0], memory=1000)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\x80\x04\x95", None])
+def test_a_file_of_scores_that_cannot_be_read_is_named(tmp_path, content):
+    path = tmp_path / "s.npy"
+    os.mkfifo(path) if content is None else path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"log_scores: .*s\.npy cannot be read"):
+        match_scores(path, [0, 1], [0, 0])

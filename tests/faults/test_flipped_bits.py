@@ -1,10 +1,14 @@
 """A flipped bit in a file of ours is refused: nothing is computed from damaged numbers."""
 
+import fnmatch
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from typer.testing import CliRunner
 
 from equipoise import CausalBalancer
 from equipoise.balance_job import balance_dataset
@@ -12,6 +16,7 @@ from equipoise.benchmark import RunSettings, execute_run
 from equipoise.benchmark.directory import RunDirectory
 from equipoise.benchmark.selection import RECORDS_VERSION
 from equipoise.benchmark.sweep import read_manifest
+from equipoise.cli import app
 from equipoise.data import Examples, open_dataset, save_dataset
 from equipoise.data.cache import RowStore
 from equipoise.data.images import KnownDigests
@@ -210,3 +215,68 @@ def test_a_flip_in_the_known_digests_of_images_costs_a_second_look(tmp_path):
         for name, (state, digest) in entries.items():
             assert known.find(name, state) in (digest, None)
     assert len(KnownDigests(tmp_path, tmp_path).entries) == 20
+
+
+#: Every kind of file that is read back, by its name, and the test above that flips its bits.
+CHECKED = {
+    "out/balancer.safetensors": test_every_flip_in_a_balance_is_refused,
+    "out/settings.json": test_every_flip_in_a_balance_is_refused,
+    "*/dataset.json": test_every_flip_in_a_packed_dataset_is_refused,
+    "*/examples.csv": test_every_flip_in_a_packed_dataset_is_refused,
+    "*/x.npy": test_every_flip_in_a_packed_dataset_is_refused,
+    "cache/*/store.json": test_a_flip_in_a_cache_is_refused_or_its_row_is_made_again,
+    "cache/*/rows.bin": test_a_flip_in_a_cache_is_refused_or_its_row_is_made_again,
+    "cache/*/digests.bin": test_a_flip_in_a_cache_is_refused_or_its_row_is_made_again,
+    "cache/digests/*.parquet": test_a_flip_in_the_known_digests_of_images_costs_a_second_look,
+    "sweep/*/settings.json": test_every_flip_in_a_run_is_refused,
+    "sweep/*/records.jsonl": test_every_flip_in_a_run_is_refused,
+    "sweep/*/result.json": test_every_flip_in_a_run_is_refused,
+    "sweep/*/best/*.safetensors": test_every_flip_in_a_run_is_refused,
+    "sweep/*/checkpoints/*": test_every_flip_in_a_checkpoint_is_refused,
+    "sweep/*/times.json": test_every_flip_in_measured_times_is_refused,
+    "sweep/sweep-*.json": test_every_flip_in_a_manifest_of_a_sweep_is_refused,
+    "cache/balancer-*.safetensors": test_every_flip_in_a_balancer_is_refused,
+    "theory/*.jsonl": test_every_flip_in_the_records_of_a_theorem_is_refused,
+}
+#: For people and other programs; equipoise writes them and never reads them. Locks are empty.
+NEVER_READ = ("*.parquet", "*.html", "*.txt", "*.png", "*.svg", "*.csv", "*/outcome.json", "*.lock")
+
+
+def test_every_file_that_commands_leave_is_checked_or_never_read(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+    save_dataset(data, tmp_path / "packed")
+    image = Image.new("RGB", (5, 5))
+    for site, label in itertools.product("ab", "xy"):
+        (tmp_path / "photos" / site / label).mkdir(parents=True)
+        image.save(tmp_path / "photos" / site / label / "0.png")
+    (tmp_path / "backbone.py").write_text("import torch\nnet = torch.nn.Linear(3, 2)\n")
+    (tmp_path / "s.yaml").write_text(
+        f"datasets: {tmp_path / 'packed'}\nalgorithms: ERM\ntest_environments: [0]\n"
+        "samplings: [random, balanced]\n"
+        "settings: {steps: 2, checkpoint_every: 1, balancer: {max_steps: 2, hidden: 8}}\n"
+    )
+    given = {entry.name for entry in tmp_path.rglob("*") if entry.is_file()}
+    given -= {"dataset.json", "examples.csv", "x.npy"}
+    for command in (
+        f"balance {tmp_path}/packed --output {tmp_path}/out --steps 2 --quiet",
+        f"data pack {tmp_path}/photos --image-size 4 --output {tmp_path}/images --quiet",
+        f"data features {tmp_path}/packed --output {tmp_path}/features --quiet "
+        f"--backbone {tmp_path}/backbone.py:net",
+        f"sweep {tmp_path}/s.yaml --output {tmp_path}/sweep --workers 0 --quiet",
+        f"theory balance --quick --output {tmp_path}/theory --quiet",
+    ):
+        result = CliRunner().invoke(app, command.split())
+        assert result.exit_code in (0, 1), result.output
+    left = {
+        str(path.relative_to(tmp_path))
+        for path in tmp_path.rglob("*")
+        if path.is_file() and path.name not in given
+    }
+    unused = {kind for kind in CHECKED if not fnmatch.filter(left, kind)}
+    unknown = {
+        name
+        for name in left
+        if not any(fnmatch.fnmatch(name, kind) for kind in (*CHECKED, *NEVER_READ))
+    }
+    assert not unknown
+    assert not unused

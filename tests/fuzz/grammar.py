@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import fractions
 import math
@@ -10,7 +11,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
 import torch
+from scipy import sparse
 
 
 class Rude:
@@ -22,6 +26,18 @@ class Rude:
     __str__ = __repr__
 
 
+class Rudest:
+    """A sequence that promises 60 rows and gives none."""
+
+    def __len__(self) -> int:
+        return 60
+
+    def __getitem__(self, index: Any) -> Any:
+        raise KeyError("no")
+
+
+NORMAL = np.random.default_rng(0).normal(size=(60, 3))
+
 SCALARS: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 3, -1, 7, 10**6, 10**12, 10**20, 1 << 20_000, -(10**30)),
     *(0.0, 0.5, 1.0, 1.5, -0.5, 1e-300, 1e308, math.nan, math.inf, -math.inf, 1j),
@@ -31,6 +47,18 @@ SCALARS: tuple[Any, ...] = (
     *(np.array([]), np.datetime64("2020-01-01"), torch.tensor(3), torch.Generator()),
     *(decimal.Decimal("1.5"), fractions.Fraction(1, 3), pd.NA, pd.NaT, Path("x"), object()),
     *(len, int, Rude(), np.random.default_rng(0), slice(0, 3), Ellipsis, range(3)),
+    *(2**70, -(2**70), np.array([1.0]), np.array([[1.0]]), np.ma.masked, np.float64("nan")),
+    *(np.complex128(1j), pd.Timestamp("2020-01-01"), dt.date(2020, 1, 1), dt.timedelta(1)),
+    *(bytearray(b"x"), memoryview(b"x"), frozenset("ab"), "\u202ex\u0007", "a\nb", "~nobody/x"),
+    *(
+        Path("/dev/null"),
+        Path("/proc/self/mem"),
+        "a" * 300 + ".csv",
+        pd.Series([1]),
+        pd.DataFrame(),
+    ),
+    *(torch.zeros(2, device="meta"), torch.tensor(0.5, requires_grad=True), np.array("kl")),
+    *(Exception("x"), NotImplemented, [None], [math.nan], ["a", 1], {1: 2}, [[]] * 3, "１"),
 )
 
 COLUMNS: tuple[Any, ...] = (
@@ -58,6 +86,67 @@ COLUMNS: tuple[Any, ...] = (
     ),
     *(pd.Categorical(["a", "b"] * 30), torch.arange(60) % 2, torch.zeros(60, 1), Rude(), len),
     *(pd.Series(pd.date_range("2020", periods=60)), ["[/red]", "\\input"] * 30, ["a\nb", "c"] * 30),
+    *(
+        pd.Series([0, None] * 30, dtype="Int64"),
+        pd.Series([0, 1] * 30, dtype="Int64"),
+        pd.Series([True, False] * 30, dtype="boolean"),
+        pd.Series(["a", None] * 30, dtype="string"),
+        pd.Series(["a", "b"] * 30, dtype="string[pyarrow]"),
+        pd.Series(pd.Categorical([1.5, 2.5] * 30)),
+        pd.Index([0, 1] * 30),
+        pd.MultiIndex.from_product([range(30), range(2)]),
+        pd.DataFrame({"y": [0, 1] * 30}),
+        polars.Series([0, 1] * 30),
+        polars.Series(["a", None] * 30),
+        pyarrow.array([0, 1] * 30),
+        pyarrow.chunked_array([["a"] * 30, ["b"] * 30]),
+        sparse.csr_matrix(np.arange(60) % 2),
+    ),
+    *(
+        np.ma.masked_array(np.arange(60) % 2, mask=np.arange(60) == 3),
+        (np.arange(60) % 2).astype(">i4"),
+        (np.arange(60) % 2).astype(">f8"),
+        (np.arange(120) % 2)[::2],
+        (np.arange(60) % 2).astype(np.float16),
+        (np.arange(60) % 2).astype(bool),
+        np.broadcast_to(np.int64(1), 60),
+        np.array(1),
+        np.zeros((60, 1, 1)),
+        np.array([None, 1] * 30, dtype=object),
+        np.array([-1, 1] * 30),
+        np.array([0, 2**40] * 30),
+        np.array([1e300, -1e300] * 30),
+        np.array([-0.0, 0.0] * 30),
+        np.matrix(np.arange(60) % 2),
+        np.array(["a", "b"] * 30, dtype="S1"),
+        np.arange(60) % 2 * np.timedelta64(1, "D"),
+    ),
+    *(
+        torch.zeros(60, device="meta"),
+        torch.tensor([0.0, 1.0] * 30, requires_grad=True),
+        (torch.arange(60) % 2).bool(),
+        (torch.arange(60) % 2).to(torch.bfloat16),
+        (torch.arange(60) % 2).to_sparse(),
+        (torch.arange(60) % 2).to(torch.complex64),
+    ),
+    *(
+        [1, "a", None] * 20,
+        [decimal.Decimal(1), decimal.Decimal(2)] * 30,
+        [dt.datetime(2020, 1, 1), dt.datetime(2021, 1, 1)] * 30,
+        ["x" * 100_000, "y"] * 30,
+        ["\u202ea\u202c", "\x1b[31m"] * 30,
+        ["a", "a "] * 30,
+        [Rude(), 1] * 30,
+        [{}, {"a": 1}] * 30,
+        [np.array([0]), np.array([1])] * 30,
+        [True, 1, 0] * 20,
+        ["1", 1] * 30,
+        [10**400, 1] * 30,
+        ["\ud800", "b"] * 30,
+        (number % 2 for number in range(60)),
+        {number: number % 2 for number in range(60)},
+        bytes(60),
+    ),
 )
 
 EXAMPLES: tuple[Any, ...] = (
@@ -83,6 +172,67 @@ EXAMPLES: tuple[Any, ...] = (
     ),
     *(torch.zeros(60, 2, dtype=torch.bfloat16), torch.zeros(60, 2, dtype=torch.complex64), Rude()),
     *(iter([[1.0]]), {"a": [1]}, b"x" * 60, pd.Series([1.0] * 60), np.zeros((60, 2))[::-1]),
+    *(
+        sparse.csr_matrix(np.eye(60, 3)),
+        sparse.coo_matrix(np.eye(60, 3)),
+        sparse.csr_array(np.eye(60, 3)),
+        polars.DataFrame({"a": [0.5, 1.5] * 30, "b": [1, 2] * 30}),
+        polars.DataFrame({"a": [0.5, None] * 30}),
+        polars.DataFrame({"a": ["x", "y"] * 30}),
+        polars.LazyFrame({"a": [0.5, 1.5] * 30}),
+        pyarrow.table({"a": [0.5, 1.5] * 30}),
+        pyarrow.table({"a": ["x", "y"] * 30}),
+        np.ma.masked_array(np.eye(60, 3), mask=np.eye(60, 3) > 0),
+        np.eye(60, 3, dtype=">f4"),
+        np.asfortranarray(NORMAL),
+        NORMAL[:, ::2],
+        NORMAL.astype(np.float16),
+        np.array(1.0),
+        np.matrix(NORMAL),
+        np.broadcast_to(np.float64(1), (60, 3)),
+        NORMAL.astype("S8"),
+        NORMAL * 1e-320,
+        NORMAL * 1e300,
+        np.round(NORMAL).astype(np.int64) * 2**60,
+        np.zeros((60, 3), dtype="m8[s]"),
+        np.zeros((60,), dtype=[("a", "f8"), ("b", "i4")]),
+        np.zeros((60, 1, 4, 4), dtype=bool),
+        np.full((60, 3, 4, 4), np.nan),
+        np.zeros((60, 0, 4, 4)),
+        np.zeros((60, 20_000)),
+    ),
+    *(
+        pd.DataFrame({"a": pd.Series([1, None] * 30, dtype="Int64")}),
+        pd.DataFrame({"a": pd.Series([1, 2] * 30, dtype="Int64"), "b": [True, False] * 30}),
+        pd.DataFrame({"a": pd.Series([1.5, 2] * 30, dtype="float64[pyarrow]")}),
+        pd.DataFrame({"a": pd.Categorical(["x", "y"] * 30)}),
+        pd.DataFrame({"a": pd.date_range("2020", periods=60)}),
+        pd.DataFrame({"a": [1, "x", None] * 20}),
+        pd.DataFrame({"a": [10**400, 1] * 30}),
+        pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0] * 30)}),
+        pd.DataFrame({"x" * 10_000: NORMAL[:, 0], "\u202eb": NORMAL[:, 1]}),
+        pd.DataFrame({(1, 2): NORMAL[:, 0], None: NORMAL[:, 1]}),
+        pd.DataFrame(NORMAL, index=[0] * 60),
+        pd.DataFrame(NORMAL, columns=[0, 0.0, "0"]),
+        pd.DataFrame({"a": [[1], [2]] * 30}),
+    ),
+    *(
+        torch.zeros(60, 3, device="meta"),
+        torch.zeros(60, 3).to_sparse_csr(),
+        torch.zeros(60, 3, dtype=torch.bool),
+        torch.eye(60, 3).T.contiguous().T,
+        torch.zeros(()),
+        torch.quantize_per_tensor(torch.zeros(60, 3), 0.1, 0, torch.qint8),
+        [tuple(row) for row in NORMAL.tolist()],
+        tuple(NORMAL.tolist()),
+        [torch.zeros(3)] * 60,
+        [np.zeros(3)] * 59 + [np.zeros(4)],
+        [{"a": 1.0}] * 60,
+        (row for row in NORMAL),
+        {"a": NORMAL[:, 0]},
+        memoryview(NORMAL),
+        Rudest(),
+    ),
 )
 
 

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Sampler
 
-from equipoise.checks import check_count, check_seed, show
+from equipoise.checks import check_array, check_count, check_seed, show
 
 Ints = NDArray[np.int64]
 
@@ -239,7 +239,7 @@ def _cut_by(option: str) -> ValueError:
 
 
 def _codes(name: str, values: ArrayLike) -> Ints:
-    array = np.asarray(values)
+    array: NDArray[Any] = check_array(name, values)
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             f"{name} must be a one-dimensional array of integer codes, got {array.dtype} "

@@ -149,6 +149,9 @@ def as_table(covariates: Any, names: Sequence[str] | None = None) -> pd.DataFram
         raise ValueError(
             f"two covariates are called {table.columns[table.columns.duplicated()][0]!r}"
         )
+    for name, kind in zip(table.columns, table.dtypes, strict=True):
+        if isinstance(kind, np.dtype) and (not kind.isnative or kind == np.float16):
+            table = table.astype({name: np.float64 if kind.kind == "f" else kind.newbyteorder("=")})
     if table.empty:
         raise ValueError(f"covariates are empty: got {len(table)} rows, {table.shape[1]} columns")
     if names is not None:
@@ -176,7 +179,12 @@ def check_alignment(covariates: Any, labels: Any, n: int) -> None:
 
 
 def _as_text(values: pd.Series) -> pd.Index:
-    return pd.Index(values.astype(object).map(str, na_action="ignore"))
+    try:
+        return pd.Index(values.astype(object).map(str, na_action="ignore"))
+    except Exception as error:  # a str() of the user's own may raise anything
+        raise ValueError(
+            f"covariate {values.name!r} holds {show(values.iloc[0])}, which is no text: {error}"
+        ) from error
 
 
 def _learn(values: pd.Series, environments: IntArray | None, notes: list[str]) -> Covariate:

@@ -27,6 +27,7 @@ from equipoise.balance.scores import (
 )
 from equipoise.balance.strata import Engines, Environment, count_portions
 from equipoise.checks import (
+    check_array,
     check_count,
     check_device,
     check_flag,
@@ -289,10 +290,11 @@ def match_covariate(
     """
     check_type("generator", generator, np.random.Generator)
     try:
-        _, value_codes = np.unique(np.asarray(covariate), return_inverse=True)
+        values = check_array("covariate", covariate)
+        _, value_codes = np.unique(values, return_inverse=True)
     except TypeError as error:
         raise ValueError(f"covariate must hold values that can be sorted: {error}") from error
-    if value_codes.ndim != 1 or np.ndim(covariate) != 1:
+    if value_codes.ndim != 1 or values.ndim != 1:
         raise ValueError(f"covariate must be one-dimensional, got {show(covariate)}")
     n = len(value_codes)
     if n == 0:

@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from equipoise.balance.distances import FloatArray, IntArray, Scores
 from equipoise.checks import check_count, check_memory, check_number, require, show
+from equipoise.files import check_regular
 
 #: float32 scores whose logits were in the hundreds are off by 1e-4; raw logits by far more.
 NORMALISATION_TOLERANCE = 1e-3
 
+#: More labels than these are a mistake, and would be fitted for minutes.
+MOST_LABELS = 100_000
 _ENTRIES_AT_ONCE = 1 << 18
 _ROWS_AT_ONCE = 1 << 14
 
@@ -112,7 +115,9 @@ def count_labels(labels: Any, n_labels: int | None = None) -> tuple[IntArray, in
             f"labels must be integer codes, one for each example; got shape {codes.shape}, "
             f"dtype {codes.dtype}"
         )
-    m = int(codes.max()) + 1 if n_labels is None else check_count("n_labels", n_labels, least=2)
+    m = int(codes.max()) + 1
+    if n_labels is not None:
+        m = check_count("n_labels", n_labels, least=2, most=MOST_LABELS)
     check_memory(
         f"the scores of {m:,} labels", 16.0 * len(codes) * m, hint="encode labels as 0, 1, …"
     )
@@ -182,7 +187,10 @@ def _open_file(path: Path) -> NDArray[Any]:
     if not path.exists():
         raise ValueError(f"log_scores: there is no file {str(path)!r}")
     if path.suffix == ".npy":
-        return np.asanyarray(np.load(path, mmap_mode="r"))
+        try:
+            return np.asanyarray(np.load(check_regular(path), mmap_mode="r"))
+        except Exception as error:  # numpy's reader raises all kinds on damaged content
+            raise ValueError(f"log_scores: {path} cannot be read: {show(error)}") from error
     if path.suffix in (".parquet", ".pq"):
         return _unpack_parquet(path)
     raise ValueError(f"log_scores: expected a .npy or .parquet file, got {path.name!r}")

@@ -22,7 +22,7 @@ from equipoise.balance.scores import (
     count_labels,
     split_by,
 )
-from equipoise.checks import check_count, show
+from equipoise.checks import check_array, check_count, show
 
 Moment = str | tuple[str, str]
 
@@ -85,7 +85,7 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
     >>> effective_sample_size(np.array([1.0, 1.0, 2.0]))
     2.6666666666666665
     """
-    weights = np.asarray(weights)
+    weights = check_array("weights", weights)
     if weights.dtype.kind not in "biuf" or not np.isfinite(weights).all():
         raise ValueError(f"weights must be finite numbers, got {show(weights)}")
     weights = weights.astype(np.float64)

@@ -12,6 +12,7 @@ import yaml
 
 from equipoise.algorithms import get_algorithm, list_algorithms
 from equipoise.benchmark.selection import FinishedRun, Record, SelectedRun
+from equipoise.files import check_regular
 from equipoise.paper import list_environments
 
 FILE = "results.jsonl"
@@ -52,13 +53,13 @@ def read_domainbed(directory: str | Path) -> list[FinishedRun]:
 
 
 def _read_lines(file: Path) -> list[dict[str, Any]]:
-    lines = file.read_text().splitlines()
+    lines = check_regular(file).read_text(encoding="utf-8", errors="replace").splitlines()
     found = []
     for number, line in enumerate(lines, start=1):
         try:
             values = json.loads(line)
             _check(values)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number == len(lines):  # cut off when the run was stopped
                 break
             raise ValueError(

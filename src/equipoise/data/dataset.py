@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from equipoise.checks import check_number, check_seed, show
+from equipoise.checks import check_array, check_number, check_seed, show
 
 FINGERPRINT_BLOCK = 256
 
@@ -137,7 +137,7 @@ def split_environments(
     if not 0.0 < held_out < 1.0:
         raise ValueError(f"held_out must be a share between 0 and 1, got {held_out}")
     check_seed("data_seed", data_seed)
-    codes = np.asarray(environments)
+    codes = check_array("environments", environments)
     if codes.ndim != 1 or not len(codes) or codes.dtype.kind not in "biufUS":
         raise ValueError(
             f"environments must be one number or name for each example, got {show(environments)}"

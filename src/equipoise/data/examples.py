@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from equipoise.checks import show
+from equipoise.checks import check_array, show
 from equipoise.data.dataset import EnvironmentDataset, EnvironmentSubset
 from equipoise.data.sources import Source, as_source, list_columns, take_columns, tell_row
 
@@ -205,10 +205,7 @@ def check_for_balancing(examples: Examples) -> None:
 
 def check_column(name: str, values: ArrayLike) -> NDArray:
     """One value for every example, none of them missing; objects become text."""
-    try:
-        array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of values, got {show(values)}") from error
+    array: NDArray = check_array(name, values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, but has shape {array.shape}")
     if array.dtype.kind in "cV":

@@ -36,6 +36,8 @@ class ArraySource:
 
     def __init__(self, x: Tensor) -> None:
         x = x.detach()
+        if x.is_meta:
+            raise ValueError("X is a tensor on the meta device, which holds no values")
         if x.layout is not torch.strided:
             raise ValueError(f"X is a tensor of the layout {x.layout}: make it dense, X.to_dense()")
         if x.dtype == torch.bool:
@@ -46,7 +48,7 @@ class ArraySource:
             raise ValueError(
                 f"X has 0 feature(s) (shape={tuple(x.shape)}) while a minimum of 1 is required."
             )
-        if x.is_complex():
+        if x.is_complex() or x.is_quantized:
             raise ValueError(f"X must hold real numbers, got {x.dtype}")
         if x.is_floating_point() and not bool(torch.isfinite(x).all()):
             row = int((~torch.isfinite(x)).flatten(1).any(1).nonzero()[0])
@@ -76,7 +78,13 @@ class MapStyleSource:
         return len(self.dataset)
 
     def fetch(self, indices: NDArray[np.int64]) -> Tensor:
-        items = [self.dataset[int(index)] for index in indices]
+        try:
+            items = [self.dataset[int(index)] for index in indices]
+        except Exception as error:  # the user's own dataset may raise anything
+            raise ValueError(
+                f"an item of X, a {type(self.dataset).__name__}, cannot be read by its index: "
+                f"{show(error)}"
+            ) from error
         rows = [item[0] if isinstance(item, tuple | list) else item for item in items]
         if rows and isinstance(rows[0], dict):
             raise ValueError(
@@ -130,8 +138,8 @@ def as_source(x: Any) -> Source:
         check_memory(what, math.prod(x.shape) * 8, hint=hint)
         return ArraySource(torch.from_numpy(x.toarray()))
     _refuse_streams(x)
-    plain = hasattr(x, "__array__") or isinstance(x, list | tuple | dict | str | bytes)
-    if hasattr(x, "__getitem__") and not plain:
+    plain = hasattr(x, "__array__") or isinstance(x, list | tuple | dict | str | bytes | memoryview)
+    if hasattr(x, "__getitem__") and hasattr(x, "__len__") and not plain:
         return MapStyleSource(x)
     try:
         array = np.asarray(x)
@@ -141,7 +149,7 @@ def as_source(x: Any) -> Source:
             complex_ = ". Complex data not supported" if array.dtype.kind == "c" else ""
             raise TypeError(f"it holds {array.dtype}{complex_}")
         tensor = torch.from_numpy(np.require(array, requirements=("C", "W")))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         text = _find_text(x)
         if text is None:
             raise ValueError(f"X is not a table of numbers: {error}") from error
@@ -155,8 +163,10 @@ def as_source(x: Any) -> Source:
 
 def list_columns(X: Any) -> list[Any] | None:
     """Columns of a data frame of pandas or polars; None of anything else."""
-    if hasattr(X, "columns") and hasattr(X, "shape") and len(X.shape) == 2:
-        return list(X.columns)
+    columns = getattr(X, "columns", None)
+    if columns is not None and len(getattr(X, "shape", ())) == 2:
+        named = hasattr(X, "column_names")  # of Arrow, where `columns` are the values
+        return list(X.column_names if named else columns)
     return None
 
 
@@ -211,7 +221,7 @@ def _find_text(x: Any) -> tuple[str, str] | None:
         for value in x[name]:
             try:
                 float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 if isinstance(value, str):
                     return str(name), value
     return None
