@@ -311,6 +311,9 @@ class Algorithm(nn.Module):
     def descend(self, gradients: Iterable[Tensor], *names: str) -> None:
         """Let the named optimisers ("main") take a step along ``gradients``."""
         for parameter, gradient in zip(self._parameters_of(names), gradients, strict=True):
+            # A fused optimiser pairs elements by their place in memory: layouts must agree.
+            if gradient.stride() != parameter.stride():
+                gradient = torch.empty_like(parameter).copy_(gradient)
             parameter.grad = gradient
         for name in names or ("main",):
             self.optimizers[name].step()
