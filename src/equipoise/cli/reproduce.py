@@ -134,6 +134,9 @@ def reproduce(
     features: Annotated[
         Path | None, typer.Option(help="table2 on frozen features, from `equipoise data features`.")
     ] = None,
+    data_seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the data, such as the deal of the digits.")
+    ] = 0,
     choices: Choices = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
@@ -147,6 +150,8 @@ def reproduce(
     if features is not None and exhibit is not ExhibitName.table2:
         raise ValueError(f"--features is for table2 only, got {exhibit.value}")
     given = {name: value for name, value in parse_choices(choices or []).items() if value != {}}
+    if data_seed:
+        given["data_seed"] = data_seed
     request = ExhibitRequest(
         output=output,
         runs=runs,
