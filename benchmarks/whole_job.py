@@ -1,7 +1,7 @@
 """From pixels to a balanced classifier on ColoredMNIST10, against the authors' procedure.
 
-Ours is run in full: balancer, matching, training, with the "quick" recipe. Theirs, 10,001 steps of
-the VAE and 5,001 of the four-layer CNN, is timed over a few steps in the same run.
+Ours is run in full: balancer, matching, half of the "quick" recipe's steps, one evaluation. Theirs,
+10,001 steps of the VAE and 5,001 of the four-layer CNN, is timed over a few steps in the same run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LABELS, ENVIRONMENTS, LATENT = 10, 2, 16
 def main(options: Sequence[str] = ()) -> None:
     """Print CPU-seconds of both procedures and their ratio."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks whole-job", description=__doc__)
-    parser.add_argument("--steps", type=int, help="of our training [default: the recipe's]")
+    parser.add_argument("--steps", type=int, default=200, help="of our training [default: 200]")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="20 steps: the clock, no accuracy")
     arguments = parser.parse_args(options)
@@ -45,10 +45,9 @@ def main(options: Sequence[str] = ()) -> None:
     print(f"ratio: {(vae + cnn) / ours:.0f}")
 
 
-def run_ours(steps: int | None, seed: int) -> tuple[float, float]:
-    """CPU-seconds of the whole job, and the accuracy that validation without test data chose."""
+def run_ours(steps: int, seed: int) -> tuple[float, float]:
+    """CPU-seconds of the whole job, and the accuracy after the last step."""
     dataset = get_dataset("ColoredMNIST10")
-    length = {} if steps is None else {"steps": steps, "checkpoint_every": min(50, steps)}
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         result = train_run(
@@ -60,8 +59,9 @@ def run_ours(steps: int | None, seed: int) -> tuple[float, float]:
             seed=seed,
             profile="quick",
             cache=f"{folder}/balancers",
+            steps=steps,
+            checkpoint_every=steps,
             selections=("balanced",),
-            **length,
         )
     return time.process_time() - started, result.selected["balanced"].ood_accuracy
 

@@ -136,8 +136,29 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         random_state: int | None = 0,
         verbose: bool = False,
     ) -> None:
-        given = locals()
-        self.__dict__.update({name: given[name] for name in self._get_param_names()})
+        self.balance_on = balance_on
+        self.method = method
+        self.n_matches = n_matches
+        self.metric = metric
+        self.n_nearest = n_nearest
+        self.tolerance = tolerance
+        self.caliper = caliper
+        self.reuse_max = reuse_max
+        self.common_support = common_support
+        self.exact = exact
+        self.target = target
+        self.prior = prior
+        self.latent_dim = latent_dim
+        self.reading = reading
+        self.hidden = hidden
+        self.feature_noise = feature_noise
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.lr = lr
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
 
     matches_: Any
 

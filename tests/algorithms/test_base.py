@@ -1,6 +1,9 @@
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms import ERM, Ranks, TrainingState
 from equipoise.algorithms.risks import IRM
@@ -94,6 +97,22 @@ def test_adamw_decays_the_weights_apart_from_the_gradient():
         torch.testing.assert_close(decayed, plain - 0.1 * 0.5 * origin)
     with pytest.raises(ValueError, match="'adam' or 'adamw', got 'sgd'"):
         make("ERM", optimizer="sgd")
+
+
+@pytest.mark.parametrize("name", ["small-cnn", "mnist-cnn"])
+def test_convolutions_take_the_step_of_a_plain_loop(name):
+    erm = ERM((2, 12, 12), 3, 2, featurizer=name, seed=0, lr=1e-2)
+    network = nn.Sequential(deepcopy(erm.featurizer), deepcopy(erm.classifier))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2, fused=False, foreach=False)
+    for seed in range(3):
+        batches = tiny_batches(shape=(2, 12, 12), seed=seed)
+        erm.update(batches)
+        x, y = (torch.cat(parts) for parts in zip(*batches, strict=True))
+        optimizer.zero_grad()
+        cross_entropy(network(x), y).backward()
+        optimizer.step()
+    for ours, plain in zip(erm.parameters(), network.parameters(), strict=True):
+        assert (ours - plain).abs().mean() < 1e-3  # Adam's first steps are signs: few may differ
 
 
 def test_the_state_of_another_algorithm_or_network_is_refused():

@@ -79,6 +79,13 @@ def irm_halves_are_random():
     assert irm._penalty(logits, labels) != irm._penalty(logits, labels)
 
 
+def adam_goes_on_where_the_weight_stays(name, weight, steps):
+    algorithm = make(name, **{weight: 1.0, steps: 1})
+    for seed in range(2):
+        algorithm.update(tiny_batches(seed=seed))
+    assert int(algorithm.training_state().tensors["optimizer.main.0.step"]) == 2  # DomainBed: 1
+
+
 def cdann_counts_labels_that_are_there():
     losses, labels = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1])
     assert make("CDANN").average(losses, labels) == (2 + 5) / 2  # DomainBed: / 3 labels
@@ -102,7 +109,17 @@ DIFFERENCES = {
     "ARM": [lambda: every_network_is_trained("ARM", "context"), arm_averages_over_the_batch],
     "SelfReg": [lambda: every_network_is_trained("SelfReg", "projection")],
     "SANDMask": [sandmask_can_learn_by_default],
-    "IRM": [irm_halves_are_random],
+    "IRM": [
+        irm_halves_are_random,
+        lambda: adam_goes_on_where_the_weight_stays(
+            "IRM", "irm_lambda", "irm_penalty_anneal_iters"
+        ),
+    ],
+    "VREx": [
+        lambda: adam_goes_on_where_the_weight_stays(
+            "VREx", "vrex_lambda", "vrex_penalty_anneal_iters"
+        ),
+    ],
     "CDANN": [
         cdann_counts_labels_that_are_there,
         lambda: names_are_translated("CDANN", "lr_g", "lr"),

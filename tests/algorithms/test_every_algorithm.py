@@ -77,6 +77,20 @@ def test_the_loss_falls_within_a_few_dozen_steps(name):
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_the_generalised_cross_entropy_changes_the_steps_of_the_model(name):
+    def train(q):
+        algorithm = quick(name, gce_q=q)
+        start = algorithm.classifier.weight.detach().clone()
+        for seed in range(6):
+            algorithm.update(tiny_batches(seed=seed))
+        return start, algorithm.classifier.weight
+
+    (first, plain), (second, generalised) = train(0.0), train(0.7)
+    assert torch.equal(first, second)
+    assert not torch.equal(plain, generalised)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_batches_may_differ_in_size_and_lack_a_label(name):
     algorithm = quick(name, n_environments=3)
     for seed in range(6):

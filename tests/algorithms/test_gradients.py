@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from equipoise.algorithms.gradients import gradient_variances
+
 from . import reference as ref
 from .tiny import make, make_double, tiny_batches
 
@@ -81,6 +83,20 @@ def variances(w, f, y):
         entries = [r * value for r in residual for value in [*row, 1.0]]
         gradients.append(entries)
     return np.var(np.array(gradients), axis=0)
+
+
+def test_gradient_variances_are_those_of_the_generalised_cross_entropy():
+    fishr = make_double("Fishr", gce_q=0.7)
+    (x, y), _ = tiny_batches(dtype=torch.float64)
+    features, head = fishr.featurizer(x).detach(), fishr.classifier
+    gradients = []
+    for f, label in zip(features, y, strict=True):
+        loss = fishr.loss(head(f[None]), label[None])
+        weight, bias = torch.autograd.grad(loss, [head.weight, head.bias])
+        gradients.append(torch.cat([weight, bias[:, None]], dim=1).flatten())
+    expected = torch.stack(gradients).var(dim=0, unbiased=False)
+    found = gradient_variances(features, head(features), y, q=0.7)
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize(("steps", "weight"), [(0, 0.0), (5, 30.0)])

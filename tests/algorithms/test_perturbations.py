@@ -1,6 +1,8 @@
 import numpy as np
 import torch
 
+from equipoise.algorithms import perturbations
+
 from . import reference as ref
 from .tiny import make_double, tiny_batches
 
@@ -10,7 +12,7 @@ def test_the_objective_mixes_inputs_and_labels_round_a_random_circle(monkeypatch
     batches = tiny_batches((9, 7, 4), dtype=torch.float64)
     shares = [0.9, 0.3, 0.6]
     remaining = iter(shares)
-    monkeypatch.setattr(mixup, "draw_beta", lambda alpha: next(remaining))
+    monkeypatch.setattr(perturbations, "draw_beta", lambda alpha, generator: next(remaining))
     circle = torch.randperm(3, generator=ref.twin(mixup.generator)).tolist()
 
     def expected(w):
@@ -30,7 +32,7 @@ def test_the_objective_mixes_inputs_and_labels_round_a_random_circle(monkeypatch
 
 def test_the_shares_follow_the_beta_distribution():
     mixup = make_double("Mixup")
-    draws = np.array([mixup.draw_beta(0.2) for _ in range(4000)])
+    draws = np.array([perturbations.draw_beta(0.2, mixup.generator) for _ in range(4000)])
     assert abs(draws.mean() - 0.5) < 0.03
     assert abs(draws.var() - 0.25 / (2 * 0.2 + 1)) < 0.01  # the variance of Beta(α, α)
 
@@ -159,7 +161,7 @@ def test_the_objective_adds_the_distances_to_peers_and_their_mixture(monkeypatch
     x = np.concatenate([part for part, _ in data])
     y = np.concatenate([part for _, part in data])
     share = 0.3
-    monkeypatch.setattr(selfreg, "draw_beta", lambda alpha: share)
+    monkeypatch.setattr(perturbations, "draw_beta", lambda alpha, generator: share)
     other, third = (np.roll(np.arange(16), k) for k in (1, 3))
     peers = iter([torch.tensor(other), torch.tensor(third)])
     monkeypatch.setattr(selfreg, "draw_same_label", lambda labels: next(peers))

@@ -24,6 +24,45 @@ def test_the_objective_is_the_mean_loss_over_all_examples():
     ref.assert_value_and_gradient_match(erm, erm.objective(batches)[0], expected)
 
 
+@pytest.mark.parametrize("q", [0.3, 0.7, 1.0])
+def test_the_generalised_cross_entropy_is_one_minus_a_power_of_the_labels_probability(q):
+    erm = make_double("ERM", gce_q=q)
+    batches = tiny_batches(dtype=torch.float64)
+
+    def expected(w):
+        powers = [
+            ref.softmax(ref.predict(w, x))[np.arange(len(y)), y] ** q
+            for x, y in ref.arrays(batches)
+        ]
+        return float(np.mean((1 - np.concatenate(powers)) / q))
+
+    ref.assert_value_and_gradient_match(erm, erm.objective(batches)[0], expected)
+
+
+def test_q_rises_from_the_cross_entropy_to_its_value():
+    rising, plain, full = (
+        make_double("ERM", **keywords)
+        for keywords in ({"gce_q": 0.7, "gce_rise": 4}, {}, {"gce_q": 0.7})
+    )
+    found = []
+    for seed in range(6):
+        found.append(rising.find_q())
+        rising.update(tiny_batches(seed=seed, dtype=torch.float64))
+    assert found == pytest.approx([0, 0.175, 0.35, 0.525, 0.7, 0.7])
+    logits, labels = torch.eye(3, dtype=torch.float64), torch.tensor([0, 0, 1])
+    assert rising.loss(logits, labels) == full.loss(logits, labels) < plain.loss(logits, labels)
+
+
+def test_slopes_in_the_scale_of_the_logits_follow_the_generalised_loss():
+    erm = make_double("ERM", gce_q=0.7)
+    (x, y), _ = tiny_batches(dtype=torch.float64)
+    logits, step = erm.predict(x).detach(), 1e-6
+    up, down = (erm.loss(logits * (1 + s), y, reduction="none") for s in (step, -step))
+    torch.testing.assert_close(
+        scale_slopes(logits, y, q=0.7), (up - down) / (2 * step), rtol=1e-6, atol=1e-9
+    )
+
+
 def test_a_step_is_that_of_adam():
     erm = make_double("ERM", lr=0.01, weight_decay=0.1)
     plain = make_double("ERM")

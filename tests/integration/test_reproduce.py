@@ -188,6 +188,23 @@ def test_the_command_writes_records_tables_and_plot(tmp_path, fake_mnist, exhibi
         assert stem.with_suffix(ending).stat().st_size > 0
 
 
+def test_another_data_seed_deals_the_digits_anew(tmp_path, fake_mnist):
+    found = []
+    for seed in ("0", "1", "0"):
+        place = tmp_path / str(len(found))
+        result = CliRunner().invoke(
+            app,
+            [
+                *("reproduce", "figure5", "--seeds", "1", "--workers", "0", "--quiet"),
+                *("--data-seed", seed, "--output", str(place), "--runs", str(place / "runs")),
+                *("--set", "balancer.max_steps=5", "--set", "balancer.hidden=[8]"),
+            ],
+        )
+        assert result.exit_code == 0, result.output
+        found.append((place / "figure5-quick.json").read_text())
+    assert found[0] == found[2] != found[1]
+
+
 def test_every_exhibit_has_a_command():
     assert [name.value for name in ExhibitName] == list(EXHIBITS)
 

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from equipoise.algorithms.devices import Ranks
+from equipoise.algorithms.devices import Ranks, seeded
 from equipoise.algorithms.networks import (
     count_features,
     has_live_batch_norm,
@@ -111,6 +110,8 @@ class Algorithm(nn.Module):
         "optimizer": Hyperparameter("adam"),
         "beta1": Hyperparameter(0.9, at_least=0, below=1),
         "beta2": Hyperparameter(0.999, at_least=0, below=1),
+        "gce_q": Hyperparameter(0.0, at_least=0, at_most=1),
+        "gce_rise": Hyperparameter(0, integer=True, at_least=0),
     }
     """The subclass's own hyperparameters; those of its bases are added when it is defined."""
 
@@ -209,7 +210,7 @@ class Algorithm(nn.Module):
         Returns
         -------
         dict of str to float
-            ``"loss"``, the cross-entropy of the labels, and the algorithm's further terms.
+            ``"loss"``, that of the labels, and the algorithm's further terms.
         """
         self.present, batches = self._find_present(list(batches), environments)
         if not self.training:
@@ -290,10 +291,28 @@ class Algorithm(nn.Module):
         features, labels = self.encode(batches)
         return torch.cat(features), torch.cat(labels)
 
+    def loss(self, logits: Tensor, labels: Tensor, *, reduction: str = "mean") -> Tensor:
+        """ℓ: the cross-entropy, or (1 − p_y^q)/q where q of the generalised one is above 0.
+
+        An example's gradient is p_y^q times that of the cross-entropy, so labels that the model
+        finds unlikely count less: they may be wrong (Zhang and Sabuncu 2018).
+        """
+        q = self.find_q()
+        if q == 0:
+            return cross_entropy(logits, labels, reduction=reduction)
+        p_to_q = (-q * cross_entropy(logits, labels, reduction="none")).exp()
+        losses: Tensor = (1 - p_to_q) / q
+        return losses.mean() if reduction == "mean" else losses
+
+    def find_q(self) -> float:
+        """q of this step: ``gce_q``, to which it rises from 0 over ``gce_rise`` steps."""
+        rise = self.settings["gce_rise"]
+        return float(self.settings["gce_q"]) * (min(1.0, self.steps / rise) if rise else 1.0)
+
     def losses(self, features: list[Tensor], labels: list[Tensor]) -> Tensor:
-        """The cross-entropy ℓ_e of each environment of this step."""
+        """The loss ℓ_e of each environment of this step."""
         pairs = zip(features, labels, strict=True)
-        return torch.stack([cross_entropy(self.classifier(f), y) for f, y in pairs])
+        return torch.stack([self.loss(self.classifier(f), y) for f, y in pairs])
 
     def gradients(self, loss: Tensor, *names: str, retain_graph: bool = False) -> list[Tensor]:
         """d loss / d parameters of the named optimisers ("main"), averaged over the ranks.
@@ -311,6 +330,9 @@ class Algorithm(nn.Module):
     def descend(self, gradients: Iterable[Tensor], *names: str) -> None:
         """Let the named optimisers ("main") take a step along ``gradients``."""
         for parameter, gradient in zip(self._parameters_of(names), gradients, strict=True):
+            # A fused optimiser pairs elements by their place in memory: layouts must agree.
+            if gradient.stride() != parameter.stride():
+                gradient = torch.empty_like(parameter).copy_(gradient)
             parameter.grad = gradient
         for name in names or ("main",):
             self.optimizers[name].step()
@@ -341,20 +363,16 @@ class Algorithm(nn.Module):
     def anneal(self, weight: str, n_steps: str, *, before: float) -> float:
         """The weight of a penalty: ``before`` for the first steps, then the hyperparameter.
 
-        The optimiser forgets its moments at the jump, since gradients change in size.
+        The optimiser forgets its moments at a jump, since gradients change in size.
         """
-        if self.steps == self.settings[n_steps]:
+        after, first = float(self.settings[weight]), self.settings[n_steps]
+        if self.steps == first and after != before:
             self.optimizers["main"].state.clear()
-        return float(self.settings[weight]) if self.steps >= self.settings[n_steps] else before
+        return after if self.steps >= first else before
 
     def copy_network(self) -> nn.Sequential:
         """A second network: a copy of the featuriser and a classifier of its own."""
         return nn.Sequential(deepcopy(self.featurizer), nn.Linear(self.n_features, self.n_labels))
-
-    def draw_beta(self, alpha: float) -> float:
-        """One draw from Beta(alpha, alpha)."""
-        seed = int(torch.randint(2**62, (), generator=self.generator))
-        return float(np.random.default_rng(seed).beta(alpha, alpha))
 
     # ------------------------------------------------------------------------ hyperparameters
 
@@ -428,19 +446,3 @@ class Algorithm(nn.Module):
         if not there:
             raise ValueError("update needs the examples of at least one environment, got none")
         return [places[i] for i in there], [batches[i] for i in there]
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Seed torch's global generators inside, put them back on leaving."""
-    generators = [torch.default_generator]
-    if device is not None and device.type == "cuda":
-        generators.append(torch.cuda.default_generators[device.index or 0])
-    states = [generator.get_state() for generator in generators]
-    try:
-        for generator in generators:
-            generator.manual_seed(seed)
-        yield
-    finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)

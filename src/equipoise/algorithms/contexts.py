@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 from equipoise.algorithms.registry import Hyperparameter, choice
@@ -39,7 +38,7 @@ class MTL(Algorithm):
         for environment, f, y in zip(self.present, features, labels, strict=True):
             embedding = ema * f.mean(dim=0) + (1 - ema) * self.embeddings[environment]
             self.embeddings[environment] = embedding.detach()
-            losses.append(cross_entropy(self._classify(f, embedding), y))
+            losses.append(self.loss(self._classify(f, embedding), y))
         total = torch.stack(losses).sum()
         return total, {"loss": total / len(losses)}
 

@@ -181,7 +181,7 @@ class DANN(Algorithm):
         discriminate = (self.steps + 1) % (1 + d_steps) < d_steps
         with torch.set_grad_enabled(not discriminate):
             features, labels = self.encode(batches)
-            loss = cross_entropy(self.classifier(torch.cat(features)), torch.cat(labels))
+            loss = self.loss(self.classifier(torch.cat(features)), torch.cat(labels))
         disc_loss = self.discriminator_loss(features, labels)
         if discriminate:
             self.minimise(disc_loss, "discriminator")

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import one_hot
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, uniform
@@ -97,11 +97,11 @@ class Fishr(Algorithm):
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         features, labels = self.encode(batches)
         logits = [self.classifier(f) for f in features]
-        loss = cross_entropy(torch.cat(logits), torch.cat(labels))
+        loss = self.loss(torch.cat(logits), torch.cat(labels))
 
         ema = self.settings["ema"]
-        triples = zip(features, logits, labels, strict=True)
-        new = torch.stack([gradient_variances(*triple) for triple in triples])
+        triples, q = zip(features, logits, labels, strict=True), self.find_q()
+        new = torch.stack([gradient_variances(*triple, q=q) for triple in triples])
         smooth = ema * self.variances[self.present] + (1 - ema) * new
         self.variances[self.present] = smooth.detach()
         smooth = smooth / (1 - ema)
@@ -111,16 +111,21 @@ class Fishr(Algorithm):
         return loss + weight * penalty, {"loss": loss, "penalty": penalty}
 
 
-def gradient_variances(features: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
+def gradient_variances(
+    features: Tensor, logits: Tensor, labels: Tensor, *, q: float = 0.0
+) -> Tensor:
     """Variance over the examples of ∂ℓ_n/∂(W, b) of a linear classifier.  [(d + 1)·m]
 
-    ∂ℓ_n/∂W = δ_n f_nᵀ and ∂ℓ_n/∂b = δ_n with δ_n = softmax(logits_n) − onehot(y_n), so with a
-    feature 1 added all moments are two matrix products and no gradient is ever stored.
+    ∂ℓ_n/∂W = δ_n f_nᵀ and ∂ℓ_n/∂b = δ_n with δ_n = p_y^q·(softmax(logits_n) − onehot(y_n)), so
+    with a feature 1 added all moments are two matrix products and no gradient is ever stored.
     """
     with torch.autocast(features.device.type, enabled=False):
         dtype = torch.promote_types(features.dtype, torch.float32)
         features, logits = features.to(dtype), logits.to(dtype)
-        residuals = logits.softmax(dim=1) - one_hot(labels, logits.shape[1])
+        log_p = logits.log_softmax(dim=1)
+        residuals = log_p.exp() - one_hot(labels, logits.shape[1])
+        if q:
+            residuals = residuals * (q * log_p.gather(1, labels.unsqueeze(1))).exp()
         inputs = torch.cat([features, features.new_ones(len(features), 1)], dim=1)
         mean = residuals.T @ inputs / len(labels)
         mean_square = residuals.square().T @ inputs.square() / len(labels)
@@ -143,7 +148,7 @@ class Fish(Algorithm):
         losses = []
         for batch in batches:
             (features,), (labels,) = self.encode([batch])
-            loss = cross_entropy(self.classifier(features), labels)
+            loss = self.loss(self.classifier(features), labels)
             self.minimise(loss)
             losses.append(loss.detach())
         with torch.no_grad():
@@ -202,7 +207,7 @@ class MLDG(Algorithm):
 
     def _loss(self, weights: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         logits = functional_call(self, dict(weights), (x,))
-        return cross_entropy(self.ranks.gather(logits), self.ranks.gather(y))
+        return self.loss(self.ranks.gather(logits), self.ranks.gather(y))
 
     def _first_adam_step(self, weight: Tensor, gradient: Tensor) -> Tensor:
         """Adam's first step has m̂ = g and v̂ = g²: it moves by lr·g/(|g| + ε)."""

@@ -2,14 +2,21 @@
 
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.functional import mse_loss
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 from equipoise.algorithms.registry import Hyperparameter, log_uniform, uniform
 
 EPSILON = 1e-5
+
+
+def draw_beta(alpha: float, generator: torch.Generator) -> float:
+    """One draw from Beta(alpha, alpha)."""
+    seed = int(torch.randint(2**62, (), generator=generator))
+    return float(np.random.default_rng(seed).beta(alpha, alpha))
 
 
 class Mixup(Algorithm):
@@ -29,12 +36,12 @@ class Mixup(Algorithm):
         circle = torch.randperm(len(batches), generator=self.generator).tolist()
         losses = []
         for i, j in zip(circle, circle[1:] + circle[:1], strict=True):
-            weight = self.draw_beta(self.settings["mixup_alpha"])
+            weight = draw_beta(self.settings["mixup_alpha"], self.generator)
             (x_i, y_i), (x_j, y_j) = batches[i], batches[j]
             n = min(len(y_i), len(y_j))
             logits = self.predict(weight * x_i[:n] + (1 - weight) * x_j[:n])
             logits, y_i, y_j = (self.ranks.gather(t) for t in (logits, y_i[:n], y_j[:n]))
-            mixed = weight * cross_entropy(logits, y_i) + (1 - weight) * cross_entropy(logits, y_j)
+            mixed = weight * self.loss(logits, y_i) + (1 - weight) * self.loss(logits, y_j)
             losses.append(mixed)
         loss = torch.stack(losses).mean()
         return loss, {"loss": loss}
@@ -55,7 +62,7 @@ class RSC(Algorithm):
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         features, y = self.encode_together(batches)
         kept = self.kept_features(features.detach(), y)
-        loss = cross_entropy(self.classifier(features * kept), y)
+        loss = self.loss(self.classifier(features * kept), y)
         return loss, {"loss": loss}
 
     def kept_features(self, features: Tensor, labels: Tensor) -> Tensor:
@@ -100,12 +107,12 @@ class SagNet(Algorithm):
 
     def _update(self, batches: list[Batch]) -> Report:
         features, labels = self.encode_together(batches)
-        loss = cross_entropy(self.classifier(self.mix_styles(features)), labels)
+        loss = self.loss(self.classifier(self.mix_styles(features)), labels)
         self.minimise(loss, "featurizer", "content")
 
         with torch.no_grad():
             features, _ = self.encode_together(batches)
-        style_loss = cross_entropy(self.style_classifier(self.swap_contents(features)), labels)
+        style_loss = self.loss(self.style_classifier(self.swap_contents(features)), labels)
         self.minimise(style_loss, "style")
 
         features, _ = self.encode_together(batches)
@@ -160,9 +167,9 @@ class SelfReg(Algorithm):
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         features, y = self.encode_together(batches)
         logits, projected = self.classifier(features), self.projection(features)
-        loss = cross_entropy(logits, y)
+        loss = self.loss(logits, y)
 
-        weight = self.draw_beta(0.5)
+        weight = draw_beta(0.5, self.generator)
         other, third = self.draw_same_label(y), self.draw_same_label(y)
         penalty = logits.new_zeros(())
         for scale, own, peers in ((1.0, logits, logits), (0.3, features, projected)):

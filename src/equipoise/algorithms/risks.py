@@ -4,18 +4,17 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 from equipoise.algorithms.registry import Hyperparameter, log_uniform
 
 
 class ERM(Algorithm):
-    """The mean cross-entropy over all examples of all environments: ℓ(∪_e batch_e)."""
+    """The mean loss over all examples of all environments: ℓ(∪_e batch_e)."""
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         features, labels = self.encode_together(batches)
-        loss = cross_entropy(self.classifier(features), labels)
+        loss = self.loss(self.classifier(features), labels)
         return loss, {"loss": loss}
 
 
@@ -83,7 +82,7 @@ class IRM(Algorithm):
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         features, labels = self.encode(batches)
         pairs = [(self.classifier(f), y) for f, y in zip(features, labels, strict=True)]
-        loss = torch.stack([cross_entropy(z, y) for z, y in pairs]).mean()
+        loss = torch.stack([self.loss(z, y) for z, y in pairs]).mean()
         penalty = torch.stack([self._penalty(z, y) for z, y in pairs]).mean()
         weight = self.anneal("irm_lambda", "irm_penalty_anneal_iters", before=1.0)
         return loss + weight * penalty, {"loss": loss, "penalty": penalty}
@@ -92,7 +91,7 @@ class IRM(Algorithm):
         if len(labels) < 2:
             return logits.new_zeros(())
         order = torch.randperm(len(labels), generator=self.generator).to(labels.device)
-        slopes = scale_slopes(logits, labels)[order]
+        slopes = scale_slopes(logits, labels, q=self.find_q())[order]
         return slopes[::2].mean() * slopes[1::2].mean()
 
 
@@ -104,7 +103,8 @@ def weigh_worst(q: Tensor, groups: Tensor, losses: Tensor, *, eta: float) -> Ten
     return (weights * losses).sum()
 
 
-def scale_slopes(logits: Tensor, labels: Tensor) -> Tensor:
-    """∂ℓ(w·logits, label)/∂w at w = 1 for each example: Σ_k p_k z_k − z_label.  [N]"""
-    expected = (logits.softmax(dim=1) * logits).sum(dim=1)
-    return expected - logits.gather(1, labels.unsqueeze(1)).squeeze(1)
+def scale_slopes(logits: Tensor, labels: Tensor, *, q: float = 0.0) -> Tensor:
+    """∂ℓ(w·logits, label)/∂w at w = 1 for each example: p_label^q·(Σ_k p_k z_k − z_label).  [N]"""
+    log_p, own = logits.log_softmax(dim=1), labels.unsqueeze(1)
+    slopes = (log_p.exp() * logits).sum(dim=1) - logits.gather(1, own).squeeze(1)
+    return slopes * (q * log_p.gather(1, own).squeeze(1)).exp() if q else slopes

@@ -39,7 +39,7 @@ class JTT(Algorithm):
         if self.steps < self.settings["jtt_identification_steps"]:
             return _train_alone(self, self.first_model, batches, "first")
         features, y = self.encode_together(batches)
-        losses = cross_entropy(self.classifier(features), y, reduction="none")
+        losses = self.loss(self.classifier(features), y, reduction="none")
         wrong = _predict_alone(self, self.first_model, batches).argmax(dim=1) != y
         weights = wrong * (float(self.settings["jtt_upweight"]) - 1.0) + 1.0
         objective = (weights * losses).sum() / weights.sum()
@@ -65,10 +65,12 @@ class LfF(Algorithm):
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
         features, y = self.encode_together(batches)
-        losses = cross_entropy(self.classifier(features), y, reduction="none")
+        logits = self.classifier(features)
+        losses = self.loss(logits, y, reduction="none")
         biased = torch.cat([self.ranks.gather(self.biased_model(x)) for x, _ in batches])
         biased_losses = cross_entropy(biased, y, reduction="none")
-        weights = self.weigh(biased_losses.detach(), losses.detach(), y)
+        own_losses = cross_entropy(logits.detach(), y, reduction="none")
+        weights = self.weigh(biased_losses.detach(), own_losses, y)
         q = self.settings["lff_q"]
         generalised = ((1 - (-q * biased_losses).exp()) / q).mean()  # p_y = exp(−ℓ)
         weighted = (weights * losses).mean()
@@ -115,7 +117,7 @@ class EIIL(Algorithm):
         if self.steps < self.settings["eiil_reference_steps"]:
             return _train_alone(self, self.reference, batches, "reference")
         features, y = self.encode_together(batches)
-        losses = cross_entropy(self.classifier(features), y, reduction="none")
+        losses = self.loss(self.classifier(features), y, reduction="none")
         groups = 2 * y + self.infer_environments(batches, y)
         there, places = torch.unique(groups, return_inverse=True)
         sums = losses.new_zeros(len(there)).index_add(0, places, losses)
@@ -162,13 +164,13 @@ class PI(Algorithm):
             gather = self.ranks.gather
             networks = [self.environment_networks[e] for e in self.present]
             own = [
-                cross_entropy(gather(network(x)), gather(y))
+                self.loss(gather(network(x)), gather(y))
                 for network, (x, y) in zip(networks, batches, strict=True)
             ]
             self.minimise(torch.stack(own).sum(), "environments")
         features, labels = self.encode(batches)
         losses = [
-            cross_entropy(self.classifier(f), y, reduction="none")
+            self.loss(self.classifier(f), y, reduction="none")
             for f, y in zip(features, labels, strict=True)
         ]
         groups = self.partition(batches)
@@ -196,7 +198,7 @@ def _train_alone(
 ) -> Report:
     """One step of ERM that trains the second model only."""
     x, y = (torch.cat(parts) for parts in zip(*batches, strict=True))
-    loss = cross_entropy(algorithm.ranks.gather(model(x)), algorithm.ranks.gather(y))
+    loss = algorithm.loss(algorithm.ranks.gather(model(x)), algorithm.ranks.gather(y))
     algorithm.minimise(loss, optimizer)
     return {"loss": loss}
 

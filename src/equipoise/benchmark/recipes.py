@@ -21,8 +21,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     # Small images on a CPU. What keeps a network from memorising the few digits, a quarter of
     # them with a wrong label, that carry most of a balanced batch's weight.
     "quick": {
-        "steps": 600,
-        "checkpoint_every": 50,
+        "steps": 400,
+        "checkpoint_every": 100,
         "featurizer": "small-cnn",
         "augmentation": "affine",
         "weight_average": 0.99,
@@ -31,10 +31,12 @@ RECIPES: dict[str, dict[str, Any]] = {
         "evaluate_at_most": 2000,
         "hyperparameters": {
             "batch_size": 160,  # of each environment; balanced batches hold 160 / (a + 1) anchors
-            "lr": 5e-3,
+            "lr": 1e-2,
             "weight_decay": 1e-2,
             "dropout": 0.3,
             "optimizer": "adamw",
+            "gce_q": 0.7,
+            "gce_rise": 100,
         },
         # Half a batch estimates the slope in IRM's penalty with an error of about 0.1: at the
         # published weight of 100, the error squared outweighs the loss, and nothing is learned.

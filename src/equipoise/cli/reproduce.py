@@ -100,6 +100,7 @@ def reproduce(
     seeds: int = opt("Number of seeds, counted from 0.", 3, min=1),
     workers: int = opt("Runs at the same time; 0 trains in this process.", 1, min=0),
     features: Path | None = opt("table2 on frozen features, from `equipoise data features`."),
+    data_seed: int = opt("Seed of the data, such as the deal of the digits.", 0, min=0),
     choices: list[str] | None = None,
     device: str = "cpu",
     data_dir: Path | None = None,
@@ -113,6 +114,8 @@ def reproduce(
     if features is not None and exhibit is not ExhibitName.table2:
         raise ValueError(f"--features is for table2 only, got {exhibit.value}")
     given = {name: value for name, value in parse_choices(choices or []).items() if value != {}}
+    if data_seed:
+        given["data_seed"] = data_seed
     request = ExhibitRequest(
         output=output,
         runs=runs,
