@@ -1,4 +1,4 @@
-"""The matching, step 5 of the method: the nearest of each other label in the environment."""
+"""The matching: of each other label, the example of the same environment with the nearest score."""
 
 from __future__ import annotations
 

@@ -150,7 +150,10 @@ class BalancedBatchSampler(EnvironmentBatchSampler):
         return np.where(alone[:, None], -1, groups)
 
     def draw_groups(self, anchors: Ints, generator: np.random.Generator) -> Ints:
-        """Anchors [B] with their matches: [B, 1 + a], −1 where a match was skipped."""
+        """Anchors [B] with their matches: [B, 1 + a], −1 where a match was skipped.
+
+        Algorithm 1 takes the nearest example; with several near ones, one of them is drawn.
+        """
         has_match = self.matches.has_match(anchors)  # [B, m]
         # a other labels without replacement: the a smallest of random keys.
         keys = np.where(has_match, generator.random(has_match.shape), np.inf)

@@ -38,7 +38,7 @@ class Identifiability:
 def examine_identifiability(
     natural_parameters: NDArray[np.float64], seen: NDArray[np.bool_]
 ) -> Identifiability:
-    """Choose the nk+1 pairs that make L best conditioned, and tell its rank and condition.
+    """Choose nk+1 pairs that condition L well, and tell its rank and condition.
 
     natural_parameters: λ^e(y) [m, |E|, n·k]; seen: which pairs had examples [m, |E|].
     The columns are chosen by a QR decomposition with pivoting.
@@ -59,7 +59,8 @@ pairs with 3 needed
     if differences.shape[1]:
         _, _, pivots = qr(differences, mode="economic", pivoting=True)
         chosen = pivots[:n_columns]
-        singular = np.linalg.svd(differences[:, chosen], compute_uv=False)
+        matrix_l = differences[:, chosen]  # L of Theorem 3.3
+        singular = np.linalg.svd(matrix_l, compute_uv=False)
         rank = int((singular > RELATIVE_TOLERANCE * singular[0]).sum()) if singular[0] > 0 else 0
         if rank == n_columns:
             condition = float(singular[0] / singular[-1])
