@@ -145,6 +145,37 @@ def test_one_environment_cannot_be_compared():
     assert verdict.state == "not tested"
 
 
+def test_labels_that_are_noisier_at_a_site_are_no_reason_to_balance():
+    """Every symptom predicts the label less where labels are wrong: content, and it varies."""
+
+    def draw_symptoms(seed, noise):
+        rng = np.random.default_rng(seed)
+        ill, e = rng.integers(2, size=6000), rng.integers(3, size=6000)
+        x = rng.normal(size=(6000, 6))
+        x[:, :3] += 0.8 * (2 * ill - 1)[:, None]
+        return x, np.where(rng.random(6000) < np.array(noise)[e], 1 - ill, ill), e
+
+    x, y, e = draw_symptoms(0, (0.02, 0.2, 0.35))
+    found = diagnose(x, y, e, [f"symptom {k}" for k in range(6)])
+    assert found.verdict.recommendation == "leave as it is"
+    assert found.verdict.state == "found, but it may be the label's own content"
+    assert "own content" in found.verdict.headline
+    clean = draw_symptoms(1, (0.0, 0.0, 0.0))
+    plain = fit_and_score(found, (x, y), clean)
+    assert plain > fit_and_score(found, (x, y), clean, found.weights) + 2
+
+
+def test_a_column_of_two_values_tells_what_it_tells():
+    rng = np.random.default_rng(0)
+    y, e = rng.integers(2, size=4000), rng.integers(2, size=4000)
+    flag = np.where(rng.random(4000) < np.array([0.95, 0.7])[e], y, 1 - y)
+    x = np.stack([flag, y + rng.normal(size=4000)], axis=1)
+    table = diagnose(x, y, e, ["flag", "fever"]).information.query("environment == '(pooled)'")
+    by_name = table.set_index("variable")["before"]
+    entropies = [-(p * np.log(p) + (1 - p) * np.log(1 - p)) for p in (0.95, 0.7)]
+    assert by_name["z1"] == pytest.approx(np.log(2) - np.mean(entropies), abs=0.03)
+
+
 def test_a_price_above_all_that_could_be_saved_is_not_paid(strong):
     """As with digits that are rotated in each environment: what varies is how content looks."""
     bargain = replace(strong.bargain, price=18.5, price_error=1.0, protection_error=2.5)

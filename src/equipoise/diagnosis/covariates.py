@@ -114,7 +114,12 @@ def read_known(
                 f"got shape {np.shape(given)}"
             )
         if column.isna().any():
-            raise ValueError(f"{kind} covariate {name!r} has missing values: name or remove them")
+            if kind != "given":
+                raise ValueError(
+                    f"{kind} covariate {name!r} has missing values: name or remove them"
+                )
+            is_number = pd.api.types.is_numeric_dtype(column)
+            column = column.fillna(column.mean() if is_number else "(missing)")
         found.append(replace(_code_known(str(name), column), kind=kind))
     return found
 
@@ -134,12 +139,20 @@ def _code_known(name: str, column: pd.Series) -> KnownCovariate:
 
 
 def code_quantiles(values: Floats, n_bins: int = 16) -> tuple[NDArray[np.int64], Floats]:
-    """The bin of every value and the borders, with about as many examples in every bin.
+    """The bin of every value and the borders: a bin for each value, or about as many in each.
 
     >>> code_quantiles(np.array([0.0, 1.0, 2.0, 3.0]), 2)
     (array([0, 0, 1, 1]), array([0. , 1.5, 3. ]))
+    >>> code_quantiles(np.array([0.0, 1.0, 1.0]))[0]
+    array([0, 1, 1])
     """
-    cuts = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1))) if len(values) else values
+    distinct = np.unique(values)
+    if 1 < len(distinct) <= n_bins:
+        cuts = np.array([distinct[0], *(distinct[1:] + distinct[:-1]) / 2, distinct[-1]])
+    else:
+        cuts = (
+            np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1))) if len(values) else values
+        )
     if len(cuts) < 2:
         return np.zeros(len(values), dtype=np.int64), np.repeat(cuts, 2)
     return np.searchsorted(cuts[1:-1], values, side="left").astype(np.int64), cuts

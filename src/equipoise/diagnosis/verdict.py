@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -19,10 +18,13 @@ from equipoise.latent import FlipTest, VaryingPart
 CLEAR, CHEAP = 2.0, 1.5
 #: A protection that may exceed this many points is not called absent.
 SIZEABLE = 5.0
+#: What gains less than this part of the price where the link is gone may be content.
+PART = 1 / 3
 #: Below this share of the label's entropy, or of what it was, next to nothing is predicted.
 NOTHING, LITTLE = 0.02, 0.1
 #: p-value of the tests that a verdict makes: what is left, and whether the link itself differs.
 LEVEL = 0.05
+WHEN = ("before", "after")
 
 NOTHING_FOUND, REMOVED, REDUCED, LEFT = "nothing found", "removed", "reduced", "left"
 CONTENT, NOT_TESTED = "found, but it may be the label's own content", "not tested"
@@ -38,8 +40,7 @@ class Verdict:
     recommendation : str
         "balance", "trade-off", "leave as it is" or "cannot tell".
     state : str
-        "nothing found", "removed", "reduced", "left", "found, but it may be the label's own
-        content" or "not tested".
+        One of the constants from `NOTHING_FOUND` to `NOT_TESTED`.
     headline : str
         The recommendation and its reason in a sentence.
     findings, advice : tuple of str
@@ -121,6 +122,14 @@ class Evidence:
         """Only the frequency of values differs between environments, not what they predict."""
         return self.tested and not self.nothing_found and self.same_link > LEVEL
 
+    @property
+    def gains_little(self) -> bool:
+        """Balancing surely costs accuracy, and gains little of it where the link is gone."""
+        b = self.bargain
+        if b is None or b.price - 2 * b.price_error <= CHEAP:
+            return False
+        return b.even_gain + 2 * b.even_gain_error < max(CLEAR, PART * b.price)
+
     def predicted(self, when: str) -> float:
         """Share of the label's entropy that is predicted within environments, by z or the score."""
         kind = "score" if self.given else "z"
@@ -159,7 +168,7 @@ def choose_state(evidence: Evidence) -> str:
     """What became of the link; "removed" only if the joint test finds nothing left."""
     if evidence.nothing_found:
         return NOTHING_FOUND if evidence.tested else NOT_TESTED
-    if evidence.is_content:
+    if evidence.is_content or (evidence.tested and evidence.gains_little):
         return CONTENT
     before, after = evidence.predicted("before"), evidence.predicted("after")
     if evidence.left is None or math.isnan(after):
@@ -193,29 +202,39 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
             f"Leave as it is: balancing costs {_about(b.price)} where the link stays as it is, and "
             f"saves fewer even where it reverses: {write_points(b.protection, b.protection_error)}."
         )
+    if evidence.gains_little:
+        return LEAVE, (
+            "Leave as it is: what varies may be the label's own content. Balancing costs "
+            f"{_about(b.price)} where the link stays as it is, and gains little where it is gone."
+        )
     if not clear and most > SIZEABLE:
         return CANNOT_TELL, (
             "Cannot tell: where the link reverses, balancing changes accuracy by "
             f"{write_points(b.protection, b.protection_error)}, too uncertain to decide."
         )
     if not clear:
-        varies = evidence.tested and evidence.varying is not None and len(evidence.varying)
-        reason = "a link varies, but " if varies else ""
-        points = write_points(b.protection, b.protection_error)
+        reason = "a link varies, but " if evidence.tested and evidence.varying else ""
         helps = "does harm even" if most < 0 else "hardly helps"
         return LEAVE, (
             f"Leave as it is: {reason}balancing {helps} where the link reverses: accuracy changes "
-            f"by {points}."
+            f"by {write_points(b.protection, b.protection_error)}."
         )
+    saves = f"saves {_about(b.protection)} where it reverses."
     cost = "costs nothing" if b.price < 0.5 else f"costs {_about(b.price)}"
-    sides = (
-        f"{cost} where the link stays as it is and saves {_about(b.protection)} where it reverses."
-    )
+    cheap = b.price + b.price_error <= CHEAP
     elsewhere = math.isnan(b.left_out) or b.left_out + b.left_out_error <= CHEAP
-    known = evidence.tested or evidence.given
-    if known and elsewhere and b.price + b.price_error <= CHEAP:
-        return BALANCE, f"Balance: it {sides}"
-    return TRADE_OFF, f"Trade-off: balancing {sides}"
+    if (evidence.tested or evidence.given) and elsewhere and cheap:
+        return BALANCE, f"Balance: it {cost} where the link stays as it is and {saves}"
+    where = "where the link stays as it is"
+    if b.price < 0.5 and not cheap:
+        cost = f"may cost {_about(b.price + 2 * b.price_error)}"
+    elif b.price < 0.5 and not elsewhere:
+        cost, where = (
+            f"may cost {_about(b.left_out + 2 * b.left_out_error)}",
+            "in a new environment",
+        )
+        saves = f"saves {_about(b.protection)} where the link reverses."
+    return TRADE_OFF, f"Trade-off: balancing {cost} {where} and {saves}"
 
 
 def _recommend_nothing(evidence: Evidence) -> tuple[str, str]:
@@ -229,9 +248,6 @@ def _recommend_nothing(evidence: Evidence) -> tuple[str, str]:
             f"about {evidence.rows_needed:,} would do."
         )
     return LEAVE, ("Leave as it is: no link with the label was found to vary between environments.")
-
-
-# --- findings ----------------------------------------------------------------------------------
 
 
 def _list_findings(evidence: Evidence) -> list[str]:
@@ -320,7 +336,7 @@ def _tell_bargain(b: Bargain | None) -> list[str]:
     if row.balanced - row.balanced_error < row.one_label:
         found.append(
             f"Naming one label for all would be right on {row.one_label:.0f}\u00a0% there: "
-            "balanced training is not misled, but has learned little else."
+            "what balancing leaves predicts little."
         )
     if not math.isnan(b.left_out):
         found.append(
@@ -333,18 +349,12 @@ def _tell_bargain(b: Bargain | None) -> list[str]:
 def _tell_covariates(information: pd.DataFrame) -> list[str]:
     """A sentence on each covariate that the user named."""
     named = information[information["kind"].isin(["given", "known"])]
+    named = named.assign(**{w: named[w] / named["label_entropy"].clip(1e-12) for w in WHEN})
     return [
-        f"{str(row.kind).capitalize()} covariate {row.variable} predicts {_share(row, 'before')} "
-        f"of the label's entropy; under the balanced weights, {_share(row, 'after')}."
+        f"{str(row.kind).capitalize()} covariate {row.variable} predicts {percent(row.before)} "
+        f"of the label's entropy; under the balanced weights, {percent(row.after)}."
         for row in named[named["environment"] == POOLED].itertuples()
     ]
-
-
-def _share(row: Any, when: str) -> str:
-    return percent(getattr(row, when) / max(row.label_entropy, 1e-12))
-
-
-# --- advice ------------------------------------------------------------------------------------
 
 
 def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[str]:
@@ -358,9 +368,11 @@ def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[st
     if recommendation == BALANCE:
         advice.append("Train on balanced batches (batch_sampler), or with weights_.")
     elif recommendation == TRADE_OFF:
+        b = evidence.bargain
+        weak = b is not None and b.even_gain > 2 * b.even_gain_error
         advice.append(
-            "Train on balanced batches if the link may weaken or reverse where the model will be "
-            "used, and on random ones if it will stay."
+            f"Train on balanced batches if the link may {'weaken or ' if weak else ''}reverse "
+            "where the model will be used, and on random ones if it will stay."
         )
     elif recommendation == LEAVE:
         advice.append("Train on random batches.")
@@ -384,9 +396,6 @@ def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[st
     return advice
 
 
-# --- words -------------------------------------------------------------------------------------
-
-
 def _about(points: float) -> str:
     rounded = round(points)
     return f"about {rounded} point{'' if rounded == 1 else 's'}"
@@ -398,7 +407,7 @@ def write_points(value: float, error: float) -> str:
     >>> write_points(-0.31, 0.52)
     '−0.3 ± 0.5 points'
     """
-    return f"{value:.1f} ± {error:.1f} points".replace("-", "−")
+    return f"{round(value, 1) + 0.0:.1f} ± {error:.1f} points".replace("-", "−")
 
 
 def write_p(p_value: float) -> str:
