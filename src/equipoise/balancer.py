@@ -45,7 +45,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     n_nearest : int
         Matches kept for every label; a batch draws one of them at random.
     tolerance : float, "auto" or None
-        Matches farther than this are dropped, unless they are the nearest; see `choose_tolerance`.
+        Matches farther than this are dropped, unless they are the nearest. "auto" is 5 % of the
+        information that is balanced, at least 0.01.
     caliper : float, str or None
         The largest distance of a match; "0.2sd" means deviations of the logit.
     reuse_max : int or None
@@ -252,14 +253,20 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         )
 
     def fit_resample(
-        self, X: Any, y: Column = None, environments: Column = None, **how: Any
+        self,
+        X: Any,
+        y: Column = None,
+        environments: Column = None,
+        *,
+        covariates: Any = None,
+        **columns: Any,
     ) -> tuple[Any, Any]:
         """Fit, then return X and y with every example once as anchor, followed by its matches.
 
         Examples without any match are left out, as in batches; with weights, rows are drawn by
         them. `sample_indices_` names the rows, so `environments[sample_indices_]` goes along.
         """
-        self.fit(X, y, environments, **how)
+        self.fit(X, y, environments, covariates=covariates, **columns)
         self.sample_indices_, resampled, labels = resample(self, X, y)
         return resampled, labels
 

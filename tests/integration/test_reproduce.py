@@ -25,7 +25,7 @@ from equipoise.exhibits import (
     reproduce_table4,
     reproduce_validation,
 )
-from equipoise.exhibits.comparisons import METHODS, OURS, measure_groups
+from equipoise.exhibits.comparisons import METHODS, OURS, WORLDS, make_world, measure_groups
 from equipoise.exhibits.figures import measure_accuracy
 from equipoise.exhibits.tables import ALGORITHMS
 
@@ -231,6 +231,32 @@ def test_rivals_are_measured_on_every_group_of_the_test_environment(request_of):
     trained = load_run(run, selection="test-domain")
     last = json.loads((run / "records.jsonl").read_text().splitlines()[-1])
     assert measure_groups(trained, data)[0] == pytest.approx(last["ood_accuracy"])
+
+
+@pytest.mark.slow
+def test_rivals_meet_in_worlds_whose_truth_is_known(request_of):
+    request = request_of(settings={"steps": 60, "checkpoint_every": 60})
+    chosen = [method for method in METHODS if method.name in ("ERM", OURS)]
+    reproduce_rivals(request, datasets=WORLDS, methods=chosen)
+    records = {(r["dataset"], r["method"]): r for r in read_records(request, "rivals")}
+    assert len(records) == 4
+    for world in WORLDS:
+        erm, ours = (records[world, name]["average_accuracy"] for name in ("ERM", OURS))
+        assert erm < 0.5 < 0.65 < ours < 0.78
+
+
+def test_no_group_of_a_world_is_told_better_by_its_content_than_another():
+    for world in WORLDS:
+        data = make_world(world, 0)
+        x = data.fetch(np.arange(len(data))).numpy()
+        right = (x[:, 0] > 0) == data.labels
+        for label in range(2):
+            for value in range(2):
+                group = (data.labels == label) & (data.covariate == value)
+                assert abs(right[group].mean() - 0.75) < 0.03
+        agree = data.labels == data.covariate
+        found = [agree[data.environments == e].mean() for e in range(3)]
+        assert found == pytest.approx([0.9, 0.8, 0.1], abs=0.02)
 
 
 def test_table2_on_features_leaves_out_every_domain_with_the_papers_numbers_beside(

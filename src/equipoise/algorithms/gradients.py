@@ -122,10 +122,12 @@ def gradient_variances(
     with torch.autocast(features.device.type, enabled=False):
         dtype = torch.promote_types(features.dtype, torch.float32)
         features, logits = features.to(dtype), logits.to(dtype)
-        log_p = logits.log_softmax(dim=1)
-        residuals = log_p.exp() - one_hot(labels, logits.shape[1])
+        p = logits.softmax(dim=1)
+        residuals = p - one_hot(labels, logits.shape[1])
         if q:
-            residuals = residuals * (q * log_p.gather(1, labels.unsqueeze(1))).exp()
+            residuals = (
+                residuals * (q * logits.log_softmax(dim=1).gather(1, labels.unsqueeze(1))).exp()
+            )
         inputs = torch.cat([features, features.new_ones(len(features), 1)], dim=1)
         mean = residuals.T @ inputs / len(labels)
         mean_square = residuals.square().T @ inputs.square() / len(labels)

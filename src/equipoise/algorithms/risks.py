@@ -105,6 +105,6 @@ def weigh_worst(q: Tensor, groups: Tensor, losses: Tensor, *, eta: float) -> Ten
 
 def scale_slopes(logits: Tensor, labels: Tensor, *, q: float = 0.0) -> Tensor:
     """∂ℓ(w·logits, label)/∂w at w = 1 for each example: p_label^q·(Σ_k p_k z_k − z_label).  [N]"""
-    log_p, own = logits.log_softmax(dim=1), labels.unsqueeze(1)
-    slopes = (log_p.exp() * logits).sum(dim=1) - logits.gather(1, own).squeeze(1)
-    return slopes * (q * log_p.gather(1, own).squeeze(1)).exp() if q else slopes
+    p, own = logits.softmax(dim=1), labels.unsqueeze(1)
+    slopes = (p * logits).sum(dim=1) - logits.gather(1, own).squeeze(1)
+    return slopes * (q * logits.log_softmax(dim=1).gather(1, own).squeeze(1)).exp() if q else slopes

@@ -143,7 +143,7 @@ def as_table(covariates: Any, names: Sequence[str] | None = None) -> pd.DataFram
         if array.ndim != 2:
             raise ValueError(f"covariates must have shape [N, p], got {array.shape}")
         own = names if names is not None and len(names) == array.shape[1] else None
-        columns = own or [f"covariate {i}" for i in range(array.shape[1])]
+        columns = [f"covariate {i}" for i in range(array.shape[1])] if own is None else own
         table = pd.DataFrame(array, columns=list(columns)).infer_objects()
     if table.columns.duplicated().any():
         raise ValueError(

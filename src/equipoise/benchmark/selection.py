@@ -168,6 +168,10 @@ class TestDomainSelection(Selection):
     def _rank(self, judgement: Judgement) -> float:
         return judgement.record.step
 
+    def select(self, records: Sequence[Record]) -> Record:
+        """The last record, whatever was measured of it."""
+        return max(records, key=lambda record: record.step)
+
 
 class LeaveOneDomainOutSelection(Selection):
     """Best mean accuracy on every other environment, each left out of training in its turn."""

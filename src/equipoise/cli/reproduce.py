@@ -114,6 +114,8 @@ def reproduce(
     if features is not None and exhibit is not ExhibitName.table2:
         raise ValueError(f"--features is for table2 only, got {exhibit.value}")
     given = {name: value for name, value in parse_choices(choices or []).items() if value != {}}
+    if data_seed and "data_seed" in given:
+        raise ValueError("data_seed is given twice: --data-seed and --set data_seed=…")
     if data_seed:
         given["data_seed"] = data_seed
     request = ExhibitRequest(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from equipoise.benchmark import (
     split_for_run,
     summarise,
 )
-from equipoise.data import EnvironmentDataset, get_dataset
+from equipoise.data import EnvironmentDataset, Examples, get_dataset, save_dataset
 from equipoise.exhibits.request import CEILING, Exhibit, ExhibitRequest
 from equipoise.exhibits.tables import ALGORITHMS, DATASETS
 from equipoise.report import ValidationPoint, draw_categories, draw_validation
@@ -55,19 +56,66 @@ METHODS = (
 )
 
 
+WORLDS = ("two-valued covariate", "normal covariate")  # tables whose truth is known
+N_WORLD = 6000  # examples of each environment
+N_VIEWS = 6  # columns that show the covariate; one shows the label
+AGREEMENT = {"first": 0.9, "second": 0.8, "third": 0.1}  # of covariate and label
+
+
+def make_world(name: str, seed: int) -> Examples:
+    """Two labels, a column that is right about them in three of four examples, and a covariate.
+
+    Its correlation with the label is strong in two environments and reversed in the third. No
+    classifier can do better than 75 % in all environments. The group of a normal covariate is
+    its sign.
+    """
+    generator = np.random.default_rng([seed, WORLDS.index(name), 0x2177])
+    agreement = np.repeat(list(AGREEMENT.values()), N_WORLD)
+    sites = np.repeat(list(AGREEMENT), N_WORLD)
+    sign = generator.choice([-1.0, 1.0], size=len(sites))
+    content = np.where(generator.random(len(sites)) < 0.75, sign, -sign)
+    covariate = np.where(generator.random(len(sites)) < agreement, sign, -sign)
+    if name == "normal covariate":
+        covariate = covariate * np.abs(generator.normal(size=len(sites)))
+    views = covariate[:, None] + 0.5 * generator.normal(size=(len(sites), N_VIEWS))
+    return Examples(
+        np.column_stack([content + 0.1 * generator.normal(size=len(sites)), views]),
+        (sign > 0).astype(np.int64),
+        sites,
+        covariate=(covariate > 0).astype(np.int64),
+    )
+
+
+def _save_worlds(datasets: Sequence[str], request: ExhibitRequest) -> dict[str, str]:
+    """Where every dataset is, by the name of a published one or the directory of a world."""
+    seed = int(request.settings.get("data_seed", 0))
+    places = {}
+    for name in datasets:
+        places[name] = name
+        if name in WORLDS:
+            place = Path(request.runs) / "worlds" / f"{name.replace(' ', '-')}-{seed}"
+            save_dataset(make_world(name, seed), place)
+            places[name] = str(place)
+    return places
+
+
 def reproduce_rivals(
     request: ExhibitRequest,
     *,
-    datasets: Sequence[str] = DATASETS,
+    datasets: Sequence[str] = (*DATASETS, *WORLDS),
     methods: Sequence[Method] = METHODS,
 ) -> Exhibit:
     """Train every method with the same recipe, and test it where the correlation is another.
 
     A record is one run on the test environment: accuracies from 0 to 1, CPU-seconds of training.
     """
+    places = _save_worlds(datasets, request)
+    names = {place: name for name, place in places.items()}
     specs = [
         request.describe_sweep(
-            datasets, [m.algorithm for m in methods if m.sampling == sampling], (sampling,)
+            tuple(places.values()),
+            [m.algorithm for m in methods if m.sampling == sampling],
+            (sampling,),
         )
         for sampling in dict.fromkeys(method.sampling for method in methods)
     ]
@@ -87,7 +135,7 @@ def reproduce_rivals(
         average, worst = measure_groups(model, opened[run.dataset])
         records.append(
             {
-                "dataset": run.dataset,
+                "dataset": names[run.dataset],
                 "method": method.name,
                 "told": method.told,
                 "seed": run.seed,
@@ -97,7 +145,7 @@ def reproduce_rivals(
             }
         )
         # The first run that needs a balancer fits it, the others load it.
-        key = (run.dataset, run.seed)
+        key = (names[run.dataset], run.seed)
         fits[key] = max(fits[key], times.get("preparation", 0.0))
     found = pd.DataFrame(records)
     ours = found[found.method == OURS]

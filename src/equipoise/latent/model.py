@@ -57,7 +57,8 @@ def choose_latent_dim(
 
 def _check_size(s: ModelSettings, *, warn: bool) -> None:
     """Refuse networks that would not fit, each with moments of Adam; warn of many pixels."""
-    n_weights = 2 * math.prod(s.input_shape) * s.hidden[0]  # of the outer layers: nearly all
+    hidden = [check_count("hidden", width, most=10**6) for width in s.hidden]
+    n_weights = 2 * math.prod(s.input_shape) * hidden[0]  # of the outer layers: nearly all
     if warn and len(s.input_shape) == 3 and n_weights > LARGEST_PERCEPTRONS:
         sides = " × ".join(map(str, s.input_shape))
         warnings.warn(
@@ -67,8 +68,7 @@ def _check_size(s: ModelSettings, *, warn: bool) -> None:
             stacklevel=4,
         )
     widths = [math.prod(s.input_shape) + s.n_labels + s.n_environments + 2 * s.latent_dim]
-    widths += [check_count("hidden", width, most=10**6) for width in s.hidden]
-    widths += widths[:1]
+    widths += [*hidden, widths[0]]
     weights = sum(a * b for a, b in itertools.pairwise(widths))
     check_memory(
         f"a model with hidden={s.hidden} and latent_dim={s.latent_dim}",

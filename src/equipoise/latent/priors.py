@@ -25,6 +25,8 @@ class PriorFamily(nn.Module, ABC):
 
     def __init__(self, n_labels: int, n_environments: int, latent_dim: int) -> None:
         super().__init__()
+        self.n_labels, self.n_environments = n_labels, n_environments
+        self.latent_dim = latent_dim
         self.shape = (n_labels, n_environments, latent_dim)
 
     def __init_subclass__(cls, **kwargs: object) -> None:

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 from scipy.stats import kurtosis
-from sklearn.decomposition import FastICA
-from sklearn.exceptions import ConvergenceWarning
 
 from equipoise.latent.cells import Cells, Floats, Ints
 from equipoise.latent.columns import Features
@@ -299,6 +297,9 @@ def iterate_independent(whole: Floats, weights: Floats) -> Iterator[Floats]:
     The principal components have signs that follow their skewness, and starts are the same
     everywhere, so that neither a seed nor the order of features matters.
     """
+    from sklearn.decomposition import FastICA  # slow to import
+    from sklearn.exceptions import ConvergenceWarning
+
     rng = np.random.default_rng(0x1CA)
     x = whole * np.sqrt(weights / weights.mean())[:, None]
     x = x[np.linspace(0, len(x) - 1, min(len(x), ICA_ROWS)).astype(np.int64)]
