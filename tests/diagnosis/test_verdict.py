@@ -176,16 +176,20 @@ def test_a_column_of_two_values_tells_what_it_tells():
     assert by_name["z1"] == pytest.approx(np.log(2) - np.mean(entropies), abs=0.03)
 
 
-def test_a_price_above_all_that_could_be_saved_is_not_paid(strong):
-    """As with digits that are rotated in each environment: what varies is how content looks."""
-    bargain = replace(strong.bargain, price=18.5, price_error=1.0, protection_error=2.5)
-    said = {}
-    for protection in (5.0, 40.0):
-        own = replace(bargain, protection=protection)
-        said[protection] = recommend(Evidence(None, strong.information, bargain=own, given=True))
-    assert said[5.0][0] == "leave as it is"
-    assert "costs about 18 points" in said[5.0][1]
-    assert said[40.0][0] == "trade-off"
+def test_a_price_that_gains_nothing_where_the_link_is_gone_is_not_paid(strong):
+    """Rotated digits: what varies is how content looks. Coloured ones: small classifiers gain."""
+
+    def say(even_gain, protection):
+        own = replace(
+            strong.bargain, price=18.5, price_error=1.0, even_gain=even_gain, even_gain_error=1.0,
+            protection=protection, protection_error=2.0,
+        )  # fmt: skip
+        return recommend(Evidence(None, strong.information, bargain=own, given=True))
+
+    rotated, coloured = say(-2.0, 6.0), say(5.0, 17.0)
+    assert rotated[0] == "leave as it is"
+    assert "costs about 18 points" in rotated[1]
+    assert coloured[0] == "trade-off"
 
 
 def test_weights_that_do_not_balance_are_not_called_removed(strong):

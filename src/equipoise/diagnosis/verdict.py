@@ -124,9 +124,9 @@ class Evidence:
 
     @property
     def gains_little(self) -> bool:
-        """Balancing surely costs accuracy, and gains little of it where the link is gone."""
+        """Balancing surely costs accuracy, and gains none or little where the link is gone."""
         b = self.bargain
-        if b is None or b.price - 2 * b.price_error <= CHEAP:
+        if b is None or b.price - 2 * b.price_error <= CHEAP or b.even_gain > 2 * b.even_gain_error:
             return False
         return b.even_gain + 2 * b.even_gain_error < max(CLEAR, PART * b.price)
 
@@ -196,12 +196,7 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
     clear = b.protection - 2 * b.protection_error > CLEAR or (
         b.even_gain - 2 * b.even_gain_error > 0 and b.protection > CLEAR
     )
-    most, least = b.protection + 2 * b.protection_error, b.price - 2 * b.price_error
-    if least > max(most, 0.0):
-        return LEAVE, (
-            f"Leave as it is: balancing costs {_about(b.price)} where the link stays as it is, and "
-            f"saves fewer even where it reverses: {write_points(b.protection, b.protection_error)}."
-        )
+    most = b.protection + 2 * b.protection_error
     if evidence.gains_little:
         return LEAVE, (
             "Leave as it is: what varies may be the label's own content. Balancing costs "
