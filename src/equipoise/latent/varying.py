@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ from equipoise.latent.interaction import (
     find_whole,
     make_curved,
 )
+from equipoise.latent.mixture import COMPONENTS, ROWS, fit_kinds
 
 #: Level of the first test, and of every later one.
 LEVEL, NEXT_LEVEL = 0.01, 0.005
@@ -41,6 +42,8 @@ FLAT = -1.2
 #: FastICA starts so often, on at most so many examples.
 STARTS, ICA_ROWS = 4, 6_000
 MAX_DIMENSIONS = 64
+#: A mixture of kinds is tried with at most so many, and a component for so many examples.
+MAX_KINDS, ROWS_OF_COMPONENT = 10, 20
 #: A further direction must show this share of the first one's interaction: with very many examples
 #: the slightest curvature is significant.
 NEGLIGIBLE = 0.05
@@ -144,6 +147,8 @@ def find_varying(
             steps += search.steps
             return _linear(np.eye(q)[:, chosen], len(chosen), first.p_value, steps)
     search.take_directions(tests, first, rotated)
+    if not rotated and len(search.found) > 1 and not (search.n_sources or search.is_independent):
+        search.take_kinds()
     steps += search.steps
     return _linear(np.stack(search.found, 1), search.n_sources, first.p_value, steps)
 
@@ -164,6 +169,7 @@ class _Search:
         self.steps: list[tuple[str, FlipTest]] = []
         self.found: list[Floats] = []  # [q] each
         self.n_sources = 0
+        self.is_independent = False
 
     def take_sources(self, tests: InteractionTests) -> list[int] | None:
         """Features of up to three sources that vary, if the other features do not; else None.
@@ -241,6 +247,7 @@ class _Search:
                 if independent is None:
                     independent = self.find_independent(tests, test)
                     self.found += independent
+                    self.is_independent = bool(independent)
                 if not independent:
                     self.found.append(self._choose_direction(tests, test, rotated))
                 independent = []
@@ -252,6 +259,63 @@ class _Search:
             self.steps.append((_besides(len(self.found), "dimension"), test))
             if test.p_value > NEXT_LEVEL or _root_excess(test) < NEGLIGIBLE * strongest:
                 return
+
+    def take_kinds(self) -> None:
+        """The discriminants of a mixture of kinds instead, where they show more than directions.
+
+        Both are found in one half of the examples and compared in the other.
+        """
+        turned = self.rng.permutation(len(self.residual))
+        halves = [np.sort(turned[part::2]) for part in (0, 1)]
+        here, there = (self._restrict(half) for half in halves)
+        if min(here.cells.freedom, there.cells.freedom) < 1:
+            return
+        kinds = here.find_kinds()
+        if kinds is None:
+            return
+        tests = InteractionTests(here.residual, here.cells, ordered_by=here.whole)
+        here.take_directions(tests, tests.run(here.rng), rotated=False)
+        if there.measure_shown(kinds) > there.measure_shown(np.stack(here.found, axis=1)):
+            found = self.find_kinds()
+            if found is not None:
+                self.found = list((found / (self.features.values @ found).std(axis=0)).T)
+                left = self._take_out(found)
+                if left is not None:
+                    self.steps.append((f"besides {found.shape[1] + 1} kinds", left.run(self.rng)))
+
+    def find_kinds(self) -> Floats | None:
+        """Discriminants [q, kinds - 1] of the mixture whose interaction exceeds chance most."""
+        axes = self._find_axes()
+        rows = np.linspace(0, len(self.whole) - 1, min(len(self.whole), ROWS)).astype(np.int64)
+        x = self.whole[rows] @ axes
+        if x.shape[1] < 2:
+            return None
+        cells = Cells.of(self.cells.labels[rows], self.cells.environments[rows])
+        options = [axes @ fit_kinds(x, cells, n_kinds) for n_kinds in range(2, MAX_KINDS + 1)]
+        return max(options, key=self.measure_shown)
+
+    def _restrict(self, rows: Ints) -> _Search:
+        """The same search among some of the examples."""
+        features = replace(self.features, values=self.features.values[rows])
+        cells = Cells.of(self.cells.labels[rows], self.cells.environments[rows])
+        residual = find_residual(features, cells)
+        whole = find_whole(features.values, residual, cells)
+        return _Search(features, residual, cells, self.rng, whole)
+
+    def _find_axes(self) -> Floats:
+        """Axes [q, k] of the leading components of the whole, fewer where examples are few."""
+        values, vectors = np.linalg.eigh(self.whole.T @ self.whole / len(self.whole))
+        most = min(COMPONENTS, len(self.whole) // ROWS_OF_COMPONENT)
+        axes = vectors[:, values > 1e-6 * values[-1]][:, ::-1][:, :most]
+        skewness = ((self.whole @ axes) ** 3).mean(axis=0)
+        return np.asarray(axes * np.where(skewness < 0, -1.0, 1.0))
+
+    def measure_shown(self, found: Floats) -> float:
+        """How far the interaction of found coordinates exceeds chance, in its deviations."""
+        own = self.residual @ found
+        z = self.cells.interaction(own) @ find_whitening(own, self.cells.weights)
+        expected = self.cells.freedom * found.shape[1]
+        return float(((z**2).sum() - expected) / np.sqrt(2 * expected))
 
     def _choose_direction(self, tests: InteractionTests, test: FlipTest, rotated: bool) -> Floats:
         # The more a statistic exceeds its null, the better the direction is determined.
