@@ -146,3 +146,26 @@ def test_columns_correlated_with_those_that_vary_are_left_alone():
     x = np.column_stack([make_content(rng, y, 3), varying, neighbour])
     part, columns, _ = find(x, y, e)
     assert (part.named, columns) == (("feature",), {3})
+
+
+@pytest.mark.parametrize("kind", ["two bits", "bit and number"])
+def test_a_covariate_in_two_columns_of_which_one_is_a_category_is_found(kind):
+    rng, y, e, covariate = make_codes()
+    bit = rng.integers(2, size=N)
+    other = bit ^ covariate
+    if kind == "bit and number":
+        other = other + 0.3 * rng.normal(size=N)
+    part, columns, coordinates = find(np.c_[make_content(rng, y, p=3), bit, other], y, e)
+    assert "product" in part.named
+    assert {3, 4} <= columns
+    pairs = coordinates[:, part.linear.shape[1] :]
+    assert abs(np.corrcoef(pairs[:, 0], covariate)[0, 1]) > 0.7
+
+
+def test_categories_whose_products_do_not_vary_are_not_found():
+    found = 0
+    for seed in range(20):
+        rng, y, e, _ = make_codes(seed, n=600)
+        chance = np.linspace(0.05, 0.5, 6) + 0.2 * y[:, None] + 0.1 * e[:, None]
+        found += len(find(rng.random((600, 6)) < chance, y, e, seed)[0]) > 0
+    assert found <= 2

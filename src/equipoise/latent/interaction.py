@@ -167,7 +167,7 @@ def compare_interaction(
         labels, environments = labels[used], environments[used]
     cells = Cells.of(labels, environments, weights)
     residual = find_residual(features, cells)
-    curved, pairs = make_curved(residual, features.continuous, cells)
+    curved, pairs = make_curved(residual, features, cells)
     whole = find_whole(features.values, residual, cells)
     n_pairs = sum(a != b for a, b in pairs)
     return InteractionTests(residual, cells, curved, n_pairs, whole).run(rng, draws)
@@ -189,21 +189,38 @@ def find_whole(values: Floats, residual: Floats, cells: Cells) -> Floats:
 
 
 def make_curved(
-    residual: Floats, continuous: NDArray[np.bool_], cells: Cells
+    residual: Floats, features: Features, cells: Cells
 ) -> tuple[Floats | None, list[tuple[int, int]]]:
-    """Residuals of squares and products of residuals, as normal scores, and their pairs."""
+    """Residuals of squares and products of residuals, and their pairs.
+
+    Squares are of numbers. Products are of numbers and of indicators, but for those of one
+    category: a covariate may show in two columns together and in neither alone.
+    """
+    continuous, source = features.continuous, features.source
     # A column that labels and environments determine has no residual whose rank means anything.
-    own = np.flatnonzero(continuous & residual.any(axis=0))
-    if not len(own):
+    own = residual.any(axis=0)
+    numbers = np.flatnonzero(continuous & own)
+    pairs = [(int(j), int(j)) for j in numbers]
+    for paired in (np.flatnonzero(own), numbers):
+        if len(paired) <= MAX_PAIRED:
+            pairs += [
+                (int(a), int(b))
+                for i, a in enumerate(paired)
+                for b in paired[i + 1 :]
+                if source[a] != source[b]
+            ]
+            break
+    if not pairs:
         return None, []
-    pairs = [(int(j), int(j)) for j in own]
-    if len(own) <= MAX_PAIRED:
-        pairs += [(int(a), int(b)) for i, a in enumerate(own) for b in own[i + 1 :]]
     n = len(residual)
     scores = ndtri((np.arange(n) + 0.5) / n)
     values = np.empty((n, len(pairs)))
     for column, (a, b) in enumerate(pairs):
-        values[np.argsort(residual[:, a] * residual[:, b], kind="stable"), column] = scores
+        product = residual[:, a] * residual[:, b]
+        if continuous[a] or continuous[b]:
+            values[np.argsort(product, kind="stable"), column] = scores
+        else:  # few values, whose ranks would tell the cells apart
+            values[:, column] = product / max(float(product.std()), 1e-12)
     return cells.residual(values), pairs
 
 

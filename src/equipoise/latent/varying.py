@@ -126,7 +126,7 @@ def find_varying(
     if cells.freedom < 1:
         return _nothing(q, np.nan)
     residual = find_residual(features, cells)
-    curved, pairs = make_curved(residual, features.continuous, cells)
+    curved, pairs = make_curved(residual, features, cells)
     whole = find_whole(features.values, residual, cells)
     tests = InteractionTests(residual, cells, curved, sum(a != b for a, b in pairs), whole)
     first = tests.run(rng)
