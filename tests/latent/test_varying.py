@@ -169,3 +169,16 @@ def test_categories_whose_products_do_not_vary_are_not_found():
         chance = np.linspace(0.05, 0.5, 6) + 0.2 * y[:, None] + 0.1 * e[:, None]
         found += len(find(rng.random((600, 6)) < chance, y, e, seed)[0]) > 0
     assert found <= 2
+
+
+def test_a_spread_that_shows_in_several_columns_is_taken_from_all_of_them():
+    rng, y, e, covariate = make_codes()
+    quiet = rng.normal(size=(N, 3))
+    loud = rng.normal(size=(N, 4)) * np.where(covariate, 2.0, 0.8)[:, None]
+    loud = np.c_[loud, loud[:, :1] + 0.001 * rng.normal(size=(N, 1))]  # the first one again
+    part, columns, _ = find(np.c_[make_content(rng, y, p=3), quiet, loud], y, e)
+    assert len(part) == 4
+    assert not part.linear.any()
+    assert columns >= {7, 8, 9}
+    assert columns & {6, 10}
+    assert not columns & set(range(6))

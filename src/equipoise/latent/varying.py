@@ -33,6 +33,8 @@ from equipoise.latent.mixture import COMPONENTS, ROWS, fit_kinds
 LEVEL, NEXT_LEVEL = 0.01, 0.005
 #: Up to this many sources are taken as they are; what is spread over more is a direction.
 MAX_SOURCES = 3
+#: Squares and products are taken one after the other, up to so many.
+MAX_CURVES = 16
 #: Independent components must show this share of the strongest direction to be taken instead.
 ENOUGH = 0.7
 #: Independent components are sought among so many leading ones.
@@ -96,7 +98,7 @@ def find_varying(
 
     Where few sources vary and they show all of it, they are taken as they are. What is spread
     over many is taken as directions, so that the content of these columns is left alone.
-    Squares and products are considered where features themselves show nothing.
+    Squares and products are considered where features themselves show nothing, or less.
 
     Parameters
     ----------
@@ -135,22 +137,30 @@ def find_varying(
         return _nothing(q, first.p_value, steps)
     straight = [name for name in tests.statistics if name not in CURVED]
     bent = [name for name in tests.statistics if name in CURVED]
-    # A covariate of two values has a varying square as well: curves count where lines do not.
-    if curved is not None and bent and first.p_values[first.best(straight)] > level:
-        pair = _strongest_pair(cells, curved, pairs, first.best(bent))
-        named = ("square" if pair[0] == pair[1] else "product",)
-        return VaryingPart(np.zeros((q, 0)), (pair,), named, first.p_value, _tabulate(steps))
+    # A covariate of two values has a varying square as well: curves count where lines do not,
+    # and beside them where they are the clearer ones.
+    pairs_found: tuple[tuple[int, int], ...] = ()
+    if curved is not None and bent:
+        line, curve = first.best(straight), first.best(bent)
+        alone = first.p_values[line] > level
+        if alone or (not rotated and first.excess[curve] > first.excess[line]):
+            strongest = _strongest_curve(cells, curved, pairs, curve)
+            chosen = [strongest] if rotated else take_curves(curved, strongest, cells, rng)
+            pairs_found = tuple(pairs[j] for j in chosen)
+        if alone:
+            return _join(np.zeros((q, 0)), 0, pairs_found, first.p_value, steps)
     search = _Search(features, residual, cells, rng, whole)
     if not rotated:
-        chosen = search.take_sources(tests)
-        if chosen is not None:
+        own = search.take_sources(tests)
+        if own is not None:
             steps += search.steps
-            return _linear(np.eye(q)[:, chosen], len(chosen), first.p_value, steps)
+            return _join(np.eye(q)[:, own], len(own), pairs_found, first.p_value, steps)
     search.take_directions(tests, first, rotated)
     if not rotated and len(search.found) > 1 and not (search.n_sources or search.is_independent):
         search.take_kinds()
     steps += search.steps
-    return _linear(np.stack(search.found, 1), search.n_sources, first.p_value, steps)
+    linear = np.stack(search.found, 1)
+    return _join(linear, search.n_sources, pairs_found, first.p_value, steps)
 
 
 class _Search:
@@ -347,12 +357,9 @@ class _Search:
         rest[:, gone] = 0.0
         return None if gone.all() else InteractionTests(rest, self.cells, ordered_by=self.rest)
 
-    def _largest_by_chance(self, tests: InteractionTests, draws: int = 499) -> float:
+    def _largest_by_chance(self, tests: InteractionTests) -> float:
         """The 99 % point of the strongest feature's interaction under the null."""
-        residual = tests.matrix[:, : tests.q]
-        groups = self.cells.group_residuals(residual, self.rng)
-        flipped = self.cells.draw_flips(groups, self.rng, draws)
-        return float(np.quantile(((flipped**2).sum(axis=1) / tests.spread).max(axis=1), 0.99))
+        return _largest_by_chance(tests.matrix[:, : tests.q], self.cells, self.rng)
 
 
 def iterate_independent(whole: Floats, weights: Floats) -> Iterator[Floats]:
@@ -394,12 +401,56 @@ def _root_excess(test: FlipTest) -> float:
     return max(test.observed[name] - test.expected[name] for name in names)
 
 
-def _strongest_pair(
-    cells: Cells, curved: Floats, pairs: list[tuple[int, int]], name: str
-) -> tuple[int, int]:
-    strengths = (cells.interaction(curved) ** 2).sum(axis=0) / ((curved**2).mean(axis=0) + 1e-12)
+def _strongest_curve(cells: Cells, curved: Floats, pairs: list[tuple[int, int]], name: str) -> int:
     own = np.array([(a == b) == (name == "squares") for a, b in pairs])
-    return pairs[int(np.where(own, strengths, -1.0).argmax())]
+    return int(np.where(own, _measure_strengths(curved, cells), -1.0).argmax())
+
+
+def take_curves(
+    curved: Floats, strongest: int, cells: Cells, rng: np.random.Generator
+) -> list[int]:
+    """The strongest square or product, and others that show more of what varies.
+
+    A covariate that acts by spread may do so in many columns. Each that is taken varies by
+    itself, and also once it is freed of those before it: columns that are merely correlated
+    with what varies fail the one, columns that repeat it the other.
+    """
+    alone, spread = _measure_strengths(curved, cells), (curved**2).mean(axis=0) + 1e-12
+    varies = alone > _largest_by_chance(curved, cells, rng)
+    enough = NEGLIGIBLE * alone[strongest]
+    within, taken = np.sqrt(cells.weights)[:, None] * cells.within(curved), [strongest]
+    while len(taken) < MAX_CURVES:
+        others = np.flatnonzero(varies & ~np.isin(np.arange(len(varies)), taken))
+        slopes = np.linalg.lstsq(within[:, taken], within[:, others], rcond=None)[0]
+        rest = curved[:, others] - curved[:, taken] @ slopes
+        in_units = (cells.interaction(rest) ** 2).sum(axis=0) / spread[others]
+        others, rest = others[in_units > enough], rest[:, in_units > enough]
+        if not len(others):
+            break
+        strengths = _measure_strengths(rest, cells)
+        if strengths.max() <= _largest_by_chance(rest, cells, rng, NEXT_LEVEL):
+            break
+        taken.append(int(others[strengths.argmax()]))
+    return taken
+
+
+def _measure_strengths(residual: Floats, cells: Cells) -> Floats:
+    """The interaction of each column, in units of its variance."""
+    spread = (residual**2).mean(axis=0) + 1e-12
+    return np.asarray((cells.interaction(residual) ** 2).sum(axis=0) / spread)
+
+
+def _largest_by_chance(
+    residual: Floats,
+    cells: Cells,
+    rng: np.random.Generator,
+    level: float = LEVEL,
+    draws: int = 499,
+) -> float:
+    """The point that the strongest column's interaction exceeds by chance with this level."""
+    spread = (residual**2).mean(axis=0) + 1e-12
+    flipped = cells.draw_flips(cells.group_residuals(residual, rng), rng, draws)
+    return float(np.quantile(((flipped**2).sum(axis=1) / spread).max(axis=1), 1 - level))
 
 
 def _nothing(
@@ -408,11 +459,16 @@ def _nothing(
     return VaryingPart(np.zeros((q, 0)), (), (), p_value, _tabulate(steps or []))
 
 
-def _linear(
-    linear: Floats, n_sources: int, p_value: float, steps: list[tuple[str, FlipTest]]
+def _join(
+    linear: Floats,
+    n_sources: int,
+    pairs: tuple[tuple[int, int], ...],
+    p_value: float,
+    steps: list[tuple[str, FlipTest]],
 ) -> VaryingPart:
     named = ("feature",) * n_sources + ("direction",) * (linear.shape[1] - n_sources)
-    return VaryingPart(linear, (), named, p_value, _tabulate(steps))
+    named += tuple("square" if a == b else "product" for a, b in pairs)
+    return VaryingPart(linear, pairs, named, p_value, _tabulate(steps))
 
 
 def _tabulate(steps: list[tuple[str, FlipTest]]) -> pd.DataFrame:
