@@ -153,3 +153,19 @@ def test_images_are_seen_by_their_components_and_columns_as_they_are():
     x, y = rng.normal(size=(200, 60)), np.tile([0, 1], 100)
     assert _make_view(x, np.arange(200), y, 0).shape == (200, 60)
     assert _make_view(x[:, None], np.arange(200), y, 0).shape == (200, COMPONENTS)
+
+
+def test_squares_and_products_that_vary_are_shown_to_the_small_classifiers():
+    rng = np.random.default_rng(0)
+    n = 2000
+    y, e, bit = rng.integers(2, size=(3, n))
+    covariate = np.where(rng.random(n) < np.where(e == 0, 0.95, 0.7), y, 1 - y)
+    x = np.c_[y + 1.5 * rng.normal(size=n), bit, bit ^ covariate]
+    agree = np.where(e == 0, 0.95, 0.7)
+    one = np.where(covariate == 1, agree, 1 - agree)
+    scores = np.log(np.c_[1 - one, one])
+    weights = 0.5 / np.exp(scores[np.arange(n), y])
+    product = (2.0 * bit - 1) * (2.0 * x[:, 2] - 1)
+    shown = measure_bargain(x, y, e, scores, weights, seed=0, curves=product[:, None])
+    assert shown.price > 5
+    assert shown.protection > 20

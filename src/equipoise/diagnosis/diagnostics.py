@@ -199,14 +199,16 @@ def diagnose_balance(
     coordinates = z if coordinates is None else coordinates
     found = coordinates.shape[1] > 0 and (varying is None or len(varying) > 0)
     balanced = found or given is not None
-    left, same_link, bargain = None, np.nan, None
+    left, same_link, bargain, curves = None, np.nan, None, None
     if features is not None and balanced:
         rng = np.random.default_rng([seed, 0x1EF7])
         left = compare_interaction(features, y, e, weights, rng=rng)
     if varying is not None and found:
         same_link = compare_links(coordinates, y, e, seed=seed)
     if x is not None and balanced:
-        bargain = measure_bargain(x, y, e, log_scores, weights, seed=seed)
+        if varying is not None and varying.pairs and x.ndim == 2:  # not of images
+            curves = coordinates[:, varying.linear.shape[1] :]
+        bargain = measure_bargain(x, y, e, log_scores, weights, seed=seed, curves=curves)
     evidence = Evidence(
         varying,
         information,
@@ -221,6 +223,7 @@ def diagnose_balance(
         rows_needed=count_rows_needed(y, e, 1 if features is None else features.values.shape[1]),
         n_matches=a,
         n_labels=m,
+        shown=curves is not None,
     )
     return BalanceDiagnostics(
         groups=groups,

@@ -82,6 +82,7 @@ def measure_bargain(
     weights: Floats,
     *,
     seed: int,
+    curves: Floats | None = None,
 ) -> Bargain:
     """Compare plain and balanced training of two small classifiers.
 
@@ -97,11 +98,16 @@ def measure_bargain(
         Of balanced training.
     seed : int
         Draws at most 6,000 rows, and the folds.
+    curves : float array [N, k], optional
+        Squares and products that vary, shown to the classifiers too: small ones would hardly
+        learn them of the columns, and a larger model would.
     """
     rows = draw_rows(labels, environments, MAX_ROWS, seed)
     y, e, w = labels[rows], environments[rows], weights[rows]
     with threadpool_limits(1):
         view = _make_view(x, rows, y, seed)
+        if curves is not None:
+            view = np.hstack([view, _standardize(curves[rows])])
         folds = _deal(e * (int(y.max()) + 1) + y, N_FOLDS, seed)
         right = _test_both(view, y, w, folds, seed)  # [2, n]
         places = _group_environments(e)

@@ -25,6 +25,7 @@ NOTHING, LITTLE = 0.02, 0.1
 #: p-value of the tests that a verdict makes: what is left, and whether the link itself differs.
 LEVEL = 0.05
 WHEN = ("before", "after")
+SHOWN = "A linear model cannot use squares or products: for it, balancing costs and saves less."
 
 NOTHING_FOUND, REMOVED, REDUCED, LEFT = "nothing found", "removed", "reduced", "left"
 CONTENT, NOT_TESTED = "found, but it may be the label's own content", "not tested"
@@ -89,9 +90,11 @@ class Evidence:
     markers : tuple of str
         Columns that tell the environments apart.
     rows, rows_needed : int
-        Examples there are, and how many would do to find a moderate link that varies.
+        Examples there are, and how many would do to find a moderate link.
     n_matches, n_labels : int
         Matches of an anchor, None without matches.
+    shown : bool
+        Price and protection are of classifiers that were shown squares or products.
     """
 
     varying: VaryingPart | None
@@ -107,6 +110,7 @@ class Evidence:
     rows_needed: int = 0
     n_matches: int | None = None
     n_labels: int = 2
+    shown: bool = False
 
     @property
     def tested(self) -> bool:
@@ -256,6 +260,7 @@ def _list_findings(evidence: Evidence) -> list[str]:
         )
         found += _tell_left(evidence)
         found += _tell_bargain(evidence.bargain)
+        found += [SHOWN] if evidence.shown else []
     found += _tell_covariates(evidence.information)
     if evidence.left_out:
         found.append(
@@ -288,8 +293,8 @@ def _tell_varying(evidence: Evidence) -> list[str]:
         ]
     names, what = evidence.sources, count_found(varying.named)
     if names:
-        spread = "direction" in varying.named
-        what = f"{what} (most like {list_names(names)})" if spread else list_names(names)
+        listed, of = list_names(names), f"{what} of " if varying.pairs else ""
+        what = f"{what} (most like {listed})" if "direction" in varying.named else of + listed
     return [
         f"The link of {what} with the label varies between environments ({chance}). That alone "
         "does not show that it is spurious."
