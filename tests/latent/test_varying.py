@@ -182,3 +182,10 @@ def test_a_spread_that_shows_in_several_columns_is_taken_from_all_of_them():
     assert columns >= {7, 8, 9}
     assert columns & {6, 10}
     assert not columns & set(range(6))
+
+
+def test_a_column_that_varies_is_taken_without_its_square():
+    rng, y, e, covariate = make_codes()
+    values = np.where(rng.random(N) < np.where(covariate, 0.2, 0.8), 0.0, rng.lognormal(size=N))
+    part, columns, _ = find(np.c_[make_content(rng, y), values], y, e)
+    assert (part.named, columns) == (("feature",), {6})

@@ -154,7 +154,9 @@ def find_varying(
         own = search.take_sources(tests)
         if own is not None:
             steps += search.steps
-            return _join(np.eye(q)[:, own], len(own), pairs_found, first.p_value, steps)
+            # The square of a column that varies varies as well, and so do its products.
+            apart = tuple(pair for pair in pairs_found if not set(pair) & set(own))
+            return _join(np.eye(q)[:, own], len(own), apart, first.p_value, steps)
     search.take_directions(tests, first, rotated)
     if not rotated and len(search.found) > 1 and not (search.n_sources or search.is_independent):
         search.take_kinds()
