@@ -99,19 +99,20 @@ def measure_bargain(
     seed : int
         Draws at most 6,000 rows, and the folds.
     curves : float array [N, k], optional
-        Squares and products that vary, shown to the classifiers too: small ones would hardly
-        learn them of the columns, and a larger model would.
+        Squares and products that vary, shown to the linear classifier: it could not learn them
+        of the columns. The trees see columns alone, so that the mean is of a model that learns
+        a part of them.
     """
     rows = draw_rows(labels, environments, MAX_ROWS, seed)
     y, e, w = labels[rows], environments[rows], weights[rows]
     with threadpool_limits(1):
         view = _make_view(x, rows, y, seed)
-        if curves is not None:
-            view = np.hstack([view, _standardize(curves[rows])])
+        told = view if curves is None else np.hstack([view, _standardize(curves[rows])])
+        views = told, _cut(view)
         folds = _deal(e * (int(y.max()) + 1) + y, N_FOLDS, seed)
-        right = _test_both(view, y, w, folds, seed)  # [2, n]
+        right = _test_both(views, y, w, folds, seed)  # [2, n]
         places = _group_environments(e)
-        apart = _test_both(view, y, w, places, seed) if places.max() > 1 else None
+        apart = _test_both(views, y, w, places, seed) if places.max() > 1 else None
     table, differences = {}, {}
     for situation, mass in weigh_situations(log_scores[rows], y, e).items():
         shares = mass / mass.sum()
@@ -217,13 +218,14 @@ def _group_environments(environments: Ints) -> Ints:
     return group[place]
 
 
-def _test_both(x: Floats, y: Ints, weights: Floats, folds: Ints, seed: int) -> Floats:
+def _test_both(
+    views: tuple[Floats, Floats], y: Ints, weights: Floats, folds: Ints, seed: int
+) -> Floats:
     """How right each example is called [2, n], by plain and balanced training without its fold.
 
     The mean of two classifiers: 0, ½ or 1.
     """
     right = np.zeros((2, len(y)))
-    cut = _cut(x)
     for fold in range(int(folds.max()) + 1):
         train, test = folds != fold, folds == fold
         for place, mass in enumerate((np.ones(len(y)), weights)):
@@ -232,7 +234,7 @@ def _test_both(x: Floats, y: Ints, weights: Floats, folds: Ints, seed: int) -> F
                 right[place, test] = float(len(np.unique(y[use])) == 1) * (y[test] == y[use][:1])
                 continue
             models = _make_classifiers(len(np.unique(y)), seed)
-            for model, view in zip(models, (x, cut), strict=True):
+            for model, view in zip(models, views, strict=True):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     model.fit(view[use], y[use], sample_weight=mass[use] / mass[use].mean())

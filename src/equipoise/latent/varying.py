@@ -158,8 +158,9 @@ def find_varying(
             apart = tuple(pair for pair in pairs_found if not set(pair) & set(own))
             return _join(np.eye(q)[:, own], len(own), apart, first.p_value, steps)
     search.take_directions(tests, first, rotated)
-    if not rotated and len(search.found) > 1 and not (search.n_sources or search.is_independent):
-        search.take_kinds()
+    spread = not (rotated or search.n_sources or search.is_independent)
+    if spread and len(search.found) > 1 and search.take_kinds():
+        pairs_found = ()  # kinds that vary have squares that vary
     steps += search.steps
     linear = np.stack(search.found, 1)
     return _join(linear, search.n_sources, pairs_found, first.p_value, steps)
@@ -272,28 +273,32 @@ class _Search:
             if test.p_value > NEXT_LEVEL or _root_excess(test) < NEGLIGIBLE * strongest:
                 return
 
-    def take_kinds(self) -> None:
+    def take_kinds(self) -> bool:
         """The discriminants of a mixture of kinds instead, where they show more than directions.
 
         Both are found in one half of the examples and compared in the other.
         """
         turned = self.rng.permutation(len(self.residual))
-        halves = [np.sort(turned[part::2]) for part in (0, 1)]
-        here, there = (self._restrict(half) for half in halves)
-        if min(here.cells.freedom, there.cells.freedom) < 1:
-            return
-        kinds = here.find_kinds()
-        if kinds is None:
-            return
-        tests = InteractionTests(here.residual, here.cells, ordered_by=here.whole)
-        here.take_directions(tests, tests.run(here.rng), rotated=False)
-        if there.measure_shown(kinds) > there.measure_shown(np.stack(here.found, axis=1)):
-            found = self.find_kinds()
-            if found is not None:
-                self.found = list((found / (self.features.values @ found).std(axis=0)).T)
-                left = self._take_out(found)
-                if left is not None:
-                    self.steps.append((f"besides {found.shape[1] + 1} kinds", left.run(self.rng)))
+        halves = [self._restrict(np.sort(turned[part::2])) for part in (0, 1)]
+        if min(half.cells.freedom for half in halves) < 1:
+            return False
+        ahead = 0.0
+        for here, there in (halves, halves[::-1]):
+            kinds = here.find_kinds()
+            if kinds is None:
+                return False
+            tests = InteractionTests(here.residual, here.cells, ordered_by=here.whole)
+            here.take_directions(tests, tests.run(here.rng), rotated=False)
+            directions = np.stack(here.found, axis=1)
+            ahead += there.measure_shown(kinds) - there.measure_shown(directions)
+        found = self.find_kinds()
+        if ahead <= 0 or found is None:
+            return False
+        self.found = list((found / (self.features.values @ found).std(axis=0)).T)
+        left = self._take_out(found)
+        if left is not None:
+            self.steps.append((f"besides {found.shape[1] + 1} kinds", left.run(self.rng)))
+        return True
 
     def find_kinds(self) -> Floats | None:
         """Discriminants [q, kinds - 1] of the mixture whose interaction exceeds chance most."""
