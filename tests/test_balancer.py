@@ -209,7 +209,7 @@ def test_parameters_can_be_read_set_and_shown():
 
 
 def test_the_vae_is_fitted_with_the_defaults_of_its_settings():
-    assert check_parameters(CausalBalancer()).settings == FitSettings()
+    assert check_parameters(CausalBalancer()) == FitSettings()
 
 
 def test_one_width_may_stand_alone(data, tmp_path):

@@ -195,8 +195,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         from equipoise.balancing import balance_examples, match_examples
         from equipoise.scoring import learn_score
 
-        options = check_parameters(self)
-        seed = options.settings.seed
+        settings = check_parameters(self)
+        seed = settings.seed
         columns: dict[str, Any] = {"label": label, "environment": environment, "features": features}
         examples, table = read_covariates(self, X, y, environments, covariates, **columns)
         n_matches = check_target(self, examples.names.classes, table)
@@ -206,7 +206,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
             return balanced_frequencies(matches) if matches.matched.any() else None
 
         score, scores, z = learn_score(
-            examples, table, options, weigh=weigh, checkpoint=checkpoint, verbose=self.verbose
+            self, examples, table, settings, weigh=weigh, checkpoint=checkpoint
         )
         matches, weights = balance_examples(self, scores, z, examples, table, seed)
         # All at once: a fit that fails leaves an earlier one as it was.
