@@ -107,8 +107,7 @@ def read_covariates(
 
     `names` and `given` are those of an earlier fit.
     """
-    alone = balancer.balance_on == "given"
-    if alone and covariates is None and not given:
+    if balancer.balance_on == "given" and covariates is None and not given:
         raise ValueError('balance_on="given" needs covariates: give at least one')
     if isinstance(covariates, str):
         covariates = [covariates]
@@ -131,21 +130,19 @@ def read_covariates(
         environments = np.full(len(y), site)
     examples = collect_examples(X, y, environments, names=names, **columns)
     if names is None:
-        if len(examples.names.sites) > 1:
+        if len(examples.names.sites) > 1 or balancer.balance_on == "all":
             check_for_balancing(examples)
         elif len(examples.names.classes) < 2:
             raise ValueError(
                 "balancing needs two labels or more, but every example has the label "
                 f"{examples.label_names[0]!r}: one class"
             )
-        elif not alone and balancer.balance_on == "varying" and covariates is None:
+        elif balancer.balance_on == "varying" and covariates is None:
             warnings.warn(
                 "there is one environment only, so no link can be seen to vary: batches are "
                 "balanced in labels and nothing else. Give environments, or covariates",
                 stacklevel=3,
             )
-        elif balancer.balance_on == "all":
-            check_for_balancing(examples)
     if covariates is None:
         return examples, None
     table = as_table(covariates, list(given) or None)
