@@ -171,39 +171,34 @@ class BalancingScore:
     @classmethod
     def from_state(cls, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> BalancingScore:
         """What `state` gave."""
-        model = components = encoding = part = propensity = None
-        if facts["model"] is not None:
-            model = LatentCovariateModel.rebuild(_below("model.", tensors), facts["model"])
         arrays = {k: v.numpy() for k, v in tensors.items() if not k.startswith("model.")}
+        model, part, choice = facts["model"], facts["part"], facts["latent_choice"]
+        made: dict[str, Any] = {
+            "balance_on": facts["balance_on"],
+            "log_frequencies": arrays["score.log_frequencies"],
+            "reading": facts["reading"],
+            "given": tuple(facts["given"]),
+            "readings": tuple(Reading(**reading) for reading in facts["readings"]),
+        }
+        if model is not None:
+            made["latent_model"] = LatentCovariateModel.rebuild(_below("model.", tensors), model)
         if own := _below("components.", arrays):
-            components = PixelComponents(**own)
+            made["components"] = PixelComponents(**own)
         if own := _below("encoding.", arrays):
-            encoding = ColumnEncoding.from_state(own)
-        if facts["part"] is not None:
-            told = facts["part"]
-            part = VaryingPart(
+            made["encoding"] = ColumnEncoding.from_state(own)
+        if part is not None:
+            made["part"] = VaryingPart(
                 arrays["part.linear"],
-                tuple((int(a), int(b)) for a, b in told["pairs"]),
-                tuple(told["named"]),
-                told["p_value"],
-                pd.DataFrame(told["table"]),
+                tuple((int(a), int(b)) for a, b in part["pairs"]),
+                tuple(part["named"]),
+                part["p_value"],
+                pd.DataFrame(part["table"]),
             )
         if own := _below("propensity.", arrays):
-            propensity = Propensity.from_state(own)
-        choice = facts["latent_choice"]
-        return cls(
-            facts["balance_on"],
-            arrays["score.log_frequencies"],
-            model,
-            facts["reading"],
-            components,
-            encoding,
-            part,
-            propensity,
-            tuple(facts["given"]),
-            tuple(Reading(**reading) for reading in facts["readings"]),
-            None if choice is None else LatentChoice.from_facts(choice),
-        )
+            made["propensity"] = Propensity.from_state(own)
+        if choice is not None:
+            made["choice"] = LatentChoice.from_facts(choice)
+        return cls(**made)
 
 
 def learn_score(
