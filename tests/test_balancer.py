@@ -8,9 +8,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from equipoise import CausalBalancer
 from equipoise.balance import balanced_frequencies
+from equipoise.balancer_checks import check_parameters
 from equipoise.data import split_environments
 from equipoise.diagnosis import cross_table, mutual_information, same_covariate_rate
 from equipoise.files import load_state, save_state
+from equipoise.latent import FitSettings
 from tests.conftest import make_spurious
 
 VAE = {"balance_on": "all", "hidden": (64,), "max_steps": 300, "random_state": 0}
@@ -204,6 +206,10 @@ def test_parameters_can_be_read_set_and_shown():
     assert balancer.get_params()["metric"] == "kl"
     with pytest.raises(ValueError, match=r"Invalid parameter 'metrik'.*'metric'"):
         balancer.set_params(metrik="kl")
+
+
+def test_the_vae_is_fitted_with_the_defaults_of_its_settings():
+    assert check_parameters(CausalBalancer()) == FitSettings()
 
 
 def test_one_width_may_stand_alone(data, tmp_path):

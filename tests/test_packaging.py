@@ -75,11 +75,22 @@ LATE = {
 }
 
 
-def test_the_balancer_imports_torch_and_the_base_of_scikit_learn_and_nothing_slow_beside():
+def test_importing_the_balancer_imports_the_base_of_scikit_learn_and_not_torch():
     code = "from equipoise import CausalBalancer; import sys; print(*sys.modules)"
     status, said = run(code)
     assert status == 0
-    assert {"torch", "sklearn.base"} <= set(said.split())
+    loaded = set(said.split())
+    assert "sklearn.base" in loaded
+    assert not loaded & (LATE | {"torch", "safetensors"})
+    assert {name for name in loaded if name.startswith("equipoise.")} == {"equipoise.balancer"}
+
+
+def test_what_fits_and_saves_imports_torch_and_nothing_slow_beside():
+    parts = ("examining", "balancer_checks", "balancer_files")
+    imports = "".join(f"import equipoise.{part}\n" for part in parts)
+    status, said = run(f"{imports}import sys; print(*sys.modules)")
+    assert status == 0
+    assert "torch" in said.split()
     assert not LATE & set(said.split())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,14 @@ from equipoise.balancing import METHODS
 from equipoise.checks import check_choice
 from equipoise.data import EnvironmentDataset, EnvironmentSubset, fingerprint_data, read_frame
 from equipoise.diagnosis import BalanceDiagnostics, summarise_balance
-from equipoise.files import own_directory, read_json, remove_parts, write_json, write_whole
+from equipoise.files import (
+    make_plain,
+    own_directory,
+    read_json,
+    remove_parts,
+    write_json,
+    write_whole,
+)
 
 SETTINGS = "settings.json"
 CHECKPOINT = "fit.safetensors"
@@ -208,8 +214,8 @@ def _begin(
     parameters = balancer.get_params()
     for name in ("verbose", "n_jobs", "device"):  # how it is done, not what comes out
         parameters.pop(name)
-    facts = {
-        "parameters": parameters,
+    facts: dict[str, Any] = {
+        "parameters": make_plain(parameters),
         "data": fingerprint_data(training),
         "examples": len(training),
         "known": sorted(known or {}),
@@ -218,7 +224,6 @@ def _begin(
     if covariates is not None:
         text = covariates.to_csv(index=False).encode()
         facts["covariates"] = hashlib.blake2b(text, digest_size=16).hexdigest()
-    facts = json.loads(json.dumps(facts, default=lambda value: value.item()))  # numpy's numbers
     path = output / SETTINGS
     if path.exists():
         schema = {"parameters": dict, "data": str, "examples": int, "known": [str]}

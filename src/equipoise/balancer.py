@@ -1,4 +1,7 @@
-"""CausalBalancer: rooms 2 and 3 behind one estimator, in scikit-learn manners."""
+"""CausalBalancer: rooms 2 and 3 behind one estimator, in scikit-learn manners.
+
+Methods import what they need of the rooms: to import the class must not cost importing torch.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.balance import BalancedBatchSampler, WeightedBatchSampler, balanced_frequencies
-from equipoise.balancer_checks import check_parameters, check_target, read_covariates, read_further
-from equipoise.balancer_files import load_balancer, save_balancer
-from equipoise.balancing import balance_examples, match_examples, resample, weigh_examples
-from equipoise.examining import Examined, diagnose_examined, examine_examples
-from equipoise.latent import FEATURE_NOISE, LatentChoice, LatentCovariateModel
-from equipoise.scoring import Reading, learn_score
-
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from equipoise.balance import BalancedBatchSampler, WeightedBatchSampler
     from equipoise.diagnosis import BalanceDiagnostics
+    from equipoise.examining import Examined
+    from equipoise.latent import LatentChoice, LatentCovariateModel
+    from equipoise.scoring import Reading
 
 Column = ArrayLike | None
 Floats = NDArray[np.float64]
@@ -128,7 +128,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         latent_dim: int | str | None = None,
         reading: str = "auto",
         hidden: int | tuple[int, ...] | None = None,
-        feature_noise: float = FEATURE_NOISE,
+        feature_noise: float = 0.3,
         max_steps: int = 600,
         batch_size: int = 64,
         lr: float = 1e-3,
@@ -190,8 +190,13 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         checkpoint : path, optional
             An interrupted fit of a VAE goes on from there.
         """
-        options = check_parameters(self)
-        seed = options.settings.seed
+        from equipoise.balance import balanced_frequencies
+        from equipoise.balancer_checks import check_parameters, check_target, read_covariates
+        from equipoise.balancing import balance_examples, match_examples
+        from equipoise.scoring import learn_score
+
+        settings = check_parameters(self)
+        seed = settings.seed
         columns: dict[str, Any] = {"label": label, "environment": environment, "features": features}
         examples, table = read_covariates(self, X, y, environments, covariates, **columns)
         n_matches = check_target(self, examples.names.classes, table)
@@ -201,7 +206,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
             return balanced_frequencies(matches) if matches.matched.any() else None
 
         score, scores, z = learn_score(
-            examples, table, options, weigh=weigh, checkpoint=checkpoint, verbose=self.verbose
+            self, examples, table, settings, weigh=weigh, checkpoint=checkpoint
         )
         matches, weights = balance_examples(self, scores, z, examples, table, seed)
         # All at once: a fit that fails leaves an earlier one as it was.
@@ -220,6 +225,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
 
     def check_fit(self, X: Any, y: Column = None, environments: Column = None, **how: Any) -> None:
         """Refuse what `fit` would refuse, before anything is created; nothing is fitted."""
+        from equipoise.balancer_checks import check_parameters, check_target, read_covariates
+
         check_parameters(self)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` will say it
@@ -237,6 +244,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         rank: int | None = None,
     ) -> BalancedBatchSampler | WeightedBatchSampler:
         """Algorithm 1 over the rows of X, for `DataLoader(dataset, batch_sampler=…)`."""
+        from equipoise.balance import BalancedBatchSampler, WeightedBatchSampler
+
         self._check_fitted()
         seed = self._seed if seed is None else seed
         how: dict[str, Any] = {"seed": seed, "num_replicas": num_replicas, "rank": rank}
@@ -266,6 +275,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         Examples without any match are left out, as in batches; with weights, rows are drawn by
         them. `sample_indices_` names the rows, so `environments[sample_indices_]` goes along.
         """
+        from equipoise.balancing import resample
+
         self.fit(X, y, environments, covariates=covariates, **columns)
         self.sample_indices_, resampled, labels = resample(self, X, y)
         return resampled, labels
@@ -274,6 +285,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Column = None, environments: Column = None, *, covariates: Any = None
     ) -> Floats:
         """Log-scores [N, m] of further examples of the same environments, e.g. a held-out part."""
+        from equipoise.balancer_checks import read_further
+
         self._check_fitted()
         examples, table = read_further(self, X, y, environments, covariates)
         return self.score_.score(examples, table)
@@ -285,6 +298,9 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
 
         A weighted accuracy then estimates accuracy where nothing is spurious.
         """
+        from equipoise.balancer_checks import read_further
+        from equipoise.balancing import weigh_examples
+
         self._check_fitted()
         examples, table = read_further(self, X, y, environments, covariates)
         return weigh_examples(self, examples, table, self._seed)
@@ -324,6 +340,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         name, a value for each example; a dataset's own `covariate` is taken if there is one.
         `with_price` trains small classifiers to measure what balancing costs and saves.
         """
+        from equipoise.examining import diagnose_examined
+
         examined = self.examine(X, y, environments, covariates=covariates)
         return diagnose_examined(self, examined, known, with_price)
 
@@ -333,7 +351,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
 
     def summary(self, *data: Any, **how: Any) -> str:
         """Print a page on balance that ends in a verdict, and return it; see `diagnose`."""
-        from equipoise.diagnosis import summarise_balance  # slow to import: scikit-learn's models
+        from equipoise.diagnosis import summarise_balance
 
         page = summarise_balance(self.diagnose(*data, **how))
         print(page)
@@ -351,15 +369,21 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
 
         What it gives may stand for X in `diagnose` and `write_report`: nothing is computed twice.
         """
+        from equipoise.examining import examine_examples
+
         self._check_fitted()
         return examine_examples(self, X, y, environments, covariates)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted balancer (score, matches, weights, names) as one safetensors file."""
+        from equipoise.balancer_files import save_balancer
+
         self._check_fitted()
         save_balancer(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> CausalBalancer:
         """Read what `save` wrote."""
+        from equipoise.balancer_files import load_balancer
+
         return load_balancer(cls(), path)

@@ -24,17 +24,17 @@ from equipoise.checks import (
 )
 from equipoise.data import DataNames, Examples, check_for_balancing, collect_examples
 from equipoise.latent import AUTO, READINGS, FitSettings, get_prior
-from equipoise.scoring import BALANCE_ON, ScoreOptions
+from equipoise.scoring import BALANCE_ON, read_widths
 
 if TYPE_CHECKING:
     from equipoise.balancer import CausalBalancer
 
-#: The largest latent size and width of a layer that is allowed.
-MOST_LATENT, MOST_WIDTH = 4096, 65_536
+#: The largest latent size that is allowed.
+MOST_LATENT = 4096
 
 
-def check_parameters(balancer: CausalBalancer) -> ScoreOptions:
-    """All that can be told without data, and how the score is learned, with the seed in use."""
+def check_parameters(balancer: CausalBalancer) -> FitSettings:
+    """All that can be told without data; settings of the VAE, with the seed in use."""
     check_choice("balance_on", balancer.balance_on, BALANCE_ON)
     check_choice("method", balancer.method, METHODS)
     automatic = isinstance(balancer.tolerance, str) and balancer.tolerance == AUTO
@@ -65,21 +65,13 @@ def check_parameters(balancer: CausalBalancer) -> ScoreOptions:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
     else:
         seed = check_seed("random_state", balancer.random_state)
-    settings = FitSettings(
+    read_widths(balancer.hidden)
+    return FitSettings(
         max_steps=check_count("max_steps", balancer.max_steps),
         batch_size=check_count("batch_size", balancer.batch_size),
         lr=check_number("lr", balancer.lr, above=0.0),
         seed=seed,
         feature_noise=check_number("feature_noise", balancer.feature_noise, above=0.0),
-    )
-    return ScoreOptions(
-        balancer.balance_on,
-        balancer.latent_dim,
-        balancer.prior,
-        balancer.reading,
-        _read_widths(balancer.hidden),
-        settings,
-        balancer.device,
     )
 
 
@@ -115,8 +107,7 @@ def read_covariates(
 
     `names` and `given` are those of an earlier fit.
     """
-    alone = balancer.balance_on == "given"
-    if alone and covariates is None and not given:
+    if balancer.balance_on == "given" and covariates is None and not given:
         raise ValueError('balance_on="given" needs covariates: give at least one')
     if isinstance(covariates, str):
         covariates = [covariates]
@@ -139,21 +130,19 @@ def read_covariates(
         environments = np.full(len(y), site)
     examples = collect_examples(X, y, environments, names=names, **columns)
     if names is None:
-        if len(examples.names.sites) > 1:
+        if len(examples.names.sites) > 1 or balancer.balance_on == "all":
             check_for_balancing(examples)
         elif len(examples.names.classes) < 2:
             raise ValueError(
                 "balancing needs two labels or more, but every example has the label "
                 f"{examples.label_names[0]!r}: one class"
             )
-        elif not alone and balancer.balance_on == "varying" and covariates is None:
+        elif balancer.balance_on == "varying" and covariates is None:
             warnings.warn(
                 "there is one environment only, so no link can be seen to vary: batches are "
                 "balanced in labels and nothing else. Give environments, or covariates",
                 stacklevel=3,
             )
-        elif balancer.balance_on == "all":
-            check_for_balancing(examples)
     if covariates is None:
         return examples, None
     table = as_table(covariates, list(given) or None)
@@ -177,17 +166,3 @@ def read_further(
             "features as input"
         )
     return examples, table
-
-
-def _read_widths(hidden: Any) -> tuple[int, ...] | None:
-    """Widths of layers, of which one may stand alone."""
-    if hidden is None:
-        return None
-    widths = (hidden,) if isinstance(hidden, int | np.integer) else hidden
-    if not isinstance(widths, tuple | list) or not all(
-        isinstance(w, int | np.integer) and 0 < w <= MOST_WIDTH for w in widths
-    ):
-        raise ValueError(
-            f"hidden must be widths of layers such as 64 or [64, 64], got {show(hidden)}"
-        )
-    return tuple(int(width) for width in widths) or None

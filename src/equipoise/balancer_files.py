@@ -12,7 +12,7 @@ import torch
 
 from equipoise.balance import pack_matches, unpack_matches
 from equipoise.data import DataNames
-from equipoise.files import load_state, save_state
+from equipoise.files import load_state, make_plain, save_state
 from equipoise.scoring import BalancingScore
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def save_balancer(balancer: CausalBalancer, path: str | Path) -> None:
     table = balancer.covariates_
     facts = {
         "format": FORMAT,
-        "causal_balancer": {k: _plain(v) for k, v in balancer.get_params().items()},
+        "causal_balancer": make_plain(balancer.get_params()),
         "names": balancer.names_.to_facts(),
         "n_matches": balancer.n_matches_,
         "n_features": balancer.n_features_in_,
@@ -99,10 +99,3 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
 def _refuse_nan(name: str, values: np.ndarray) -> None:
     if np.isnan(values.min(initial=0)):  # a minimum is NaN if any value is
         raise ValueError(f"the balancer holds NaN in {name}_ and is not saved: fit it again")
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON knows it, whatever numpy made of it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    return list(value) if isinstance(value, tuple) else value

@@ -137,6 +137,21 @@ def write_json(path: str | Path, content: Any) -> None:
         temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
+def make_plain(value: Any) -> Any:
+    """The same in the types that a JSON file gives back: lists, dictionaries, Python numbers.
+
+    >>> make_plain({"hidden": (8, np.int64(4))})
+    {'hidden': [8, 4]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): make_plain(content) for key, content in value.items()}
+    if isinstance(value, tuple | list):
+        return [make_plain(content) for content in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value
+
+
 def save_state(path: str | Path, tensors: Mapping[str, torch.Tensor], facts: Any) -> None:
     """Write tensors and JSON facts as one safetensors file with a digest, whole."""
     plain: dict[str, torch.Tensor] = {}

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from equipoise.balance import Propensity, fit_propensity
+from equipoise.checks import show
 from equipoise.data import Examples, flatten_examples
 from equipoise.latent import (
     AUTO,
@@ -34,11 +35,16 @@ from equipoise.latent import (
     log_scores,
 )
 
+if TYPE_CHECKING:
+    from equipoise.balancer import CausalBalancer
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 #: Images with larger values were probably not scaled.
 LARGEST_PIXEL = 20.0
+#: The largest width of a layer that is allowed.
+MOST_WIDTH = 65_536
 BALANCE_ON = ("varying", "all", "given")
 
 
@@ -49,19 +55,6 @@ class Reading:
     reading: str
     before: float
     after: float
-
-
-@dataclass(frozen=True)
-class ScoreOptions:
-    """What to balance on, and how the VAE is fitted, where one is; the seed is of `settings`."""
-
-    balance_on: str
-    latent_dim: int | str | None
-    prior: str
-    reading: str
-    hidden: tuple[int, ...] | None
-    settings: FitSettings
-    device: str
 
 
 @dataclass(frozen=True)
@@ -178,57 +171,52 @@ class BalancingScore:
     @classmethod
     def from_state(cls, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> BalancingScore:
         """What `state` gave."""
-        model = components = encoding = part = propensity = None
-        if facts["model"] is not None:
-            model = LatentCovariateModel.rebuild(_below("model.", tensors), facts["model"])
         arrays = {k: v.numpy() for k, v in tensors.items() if not k.startswith("model.")}
+        model, part, choice = facts["model"], facts["part"], facts["latent_choice"]
+        made: dict[str, Any] = {
+            "balance_on": facts["balance_on"],
+            "log_frequencies": arrays["score.log_frequencies"],
+            "reading": facts["reading"],
+            "given": tuple(facts["given"]),
+            "readings": tuple(Reading(**reading) for reading in facts["readings"]),
+        }
+        if model is not None:
+            made["latent_model"] = LatentCovariateModel.rebuild(_below("model.", tensors), model)
         if own := _below("components.", arrays):
-            components = PixelComponents(**own)
+            made["components"] = PixelComponents(**own)
         if own := _below("encoding.", arrays):
-            encoding = ColumnEncoding.from_state(own)
-        if facts["part"] is not None:
-            told = facts["part"]
-            part = VaryingPart(
+            made["encoding"] = ColumnEncoding.from_state(own)
+        if part is not None:
+            made["part"] = VaryingPart(
                 arrays["part.linear"],
-                tuple((int(a), int(b)) for a, b in told["pairs"]),
-                tuple(told["named"]),
-                told["p_value"],
-                pd.DataFrame(told["table"]),
+                tuple((int(a), int(b)) for a, b in part["pairs"]),
+                tuple(part["named"]),
+                part["p_value"],
+                pd.DataFrame(part["table"]),
             )
         if own := _below("propensity.", arrays):
-            propensity = Propensity.from_state(own)
-        choice = facts["latent_choice"]
-        return cls(
-            facts["balance_on"],
-            arrays["score.log_frequencies"],
-            model,
-            facts["reading"],
-            components,
-            encoding,
-            part,
-            propensity,
-            tuple(facts["given"]),
-            tuple(Reading(**reading) for reading in facts["readings"]),
-            None if choice is None else LatentChoice.from_facts(choice),
-        )
+            made["propensity"] = Propensity.from_state(own)
+        if choice is not None:
+            made["choice"] = LatentChoice.from_facts(choice)
+        return cls(**made)
 
 
 def learn_score(
+    balancer: CausalBalancer,
     examples: Examples,
     covariates: pd.DataFrame | None,
-    options: ScoreOptions,
+    settings: FitSettings,
     *,
     weigh: Callable[[Floats], Floats | None],
     checkpoint: str | Path | None = None,
-    verbose: bool = False,
 ) -> tuple[BalancingScore, Floats, Floats]:
     """Learn what to balance on and score the examples: the score, log-scores and coordinates.
 
-    Tables and embeddings are examined column by column, images by components. `weigh` gives
-    the weights that log-scores lead to, or None where nothing can be matched: by them the
-    paper's two readings of the score are compared.
+    Tables and embeddings are examined column by column, images by components. `settings` are
+    of the VAE, and the seed of all. `weigh` gives the weights that log-scores lead to, or None
+    where nothing can be matched: by them the paper's two readings of the score are compared.
     """
-    balance_on, seed = options.balance_on, options.settings.seed
+    balance_on = balancer.balance_on
     labels, sites = examples.labels, examples.environments
     frequencies = _log_frequencies(examples)
     given = () if covariates is None else tuple(map(str, covariates.columns))
@@ -237,7 +225,7 @@ def learn_score(
     if balance_on != "given":
         _warn_of_large_pixels(examples)
     if balance_on == "all":
-        model, choice = _fit_latent(examples, options, checkpoint, verbose)
+        model, choice = _fit_latent(balancer, examples, settings, checkpoint)
     elif balance_on == "varying":
         values = _read_flat(examples)
         if len(examples.input_shape) == 1:
@@ -247,14 +235,14 @@ def learn_score(
             values = components.project(values)
             encoding = encode_components(values, frequencies.shape[0])
         features = encoding.encode(values, sites)
-        rng = np.random.default_rng([seed, 0x7E57])
+        rng = np.random.default_rng([settings.seed, 0x7E57])
         part = find_varying(features, labels, sites, rng=rng, rotated=components is not None)
         coordinates = part.coordinates(features.values)
     found = BalancingScore(
         balance_on, frequencies, model, "", components, encoding, part, None, given, (), choice
     )
     if balance_on == "all" and not given:
-        return _choose_reading(found, examples, options.reading, weigh)
+        return _choose_reading(found, examples, balancer.reading, weigh)
     if balance_on == "all":
         coordinates = found.coordinates(examples)
     if not given and not coordinates.shape[1]:
@@ -264,7 +252,7 @@ def learn_score(
         table,
         labels,
         sites,
-        seed=seed,
+        seed=settings.seed,
         n_labels=frequencies.shape[1],
         model=_choose_model(part, given),
     )
@@ -297,35 +285,46 @@ def join_covariates(
     return pd.concat([covariates.reset_index(drop=True), own], axis=1)
 
 
+def read_widths(hidden: Any) -> tuple[int, ...] | None:
+    """Widths of layers, of which one may stand alone."""
+    if hidden is None:
+        return None
+    widths = (hidden,) if isinstance(hidden, int | np.integer) else hidden
+    if not isinstance(widths, tuple | list) or not all(
+        isinstance(w, int | np.integer) and 0 < w <= MOST_WIDTH for w in widths
+    ):
+        raise ValueError(
+            f"hidden must be widths of layers such as 64 or [64, 64], got {show(hidden)}"
+        )
+    return tuple(int(width) for width in widths) or None
+
+
 def _fit_latent(
-    examples: Examples, options: ScoreOptions, checkpoint: str | Path | None, verbose: bool
+    balancer: CausalBalancer,
+    examples: Examples,
+    settings: FitSettings,
+    checkpoint: str | Path | None,
 ) -> tuple[LatentCovariateModel, LatentChoice | None]:
     codes = examples.labels, examples.environments
+    size, prior, hidden = balancer.latent_dim, balancer.prior, read_widths(balancer.hidden)
     how: dict[str, Any] = {
-        "settings": options.settings,
+        "settings": settings,
         "checkpoint": checkpoint,
-        "verbose": verbose,
+        "verbose": balancer.verbose,
     }
-    if AUTO in (options.latent_dim, options.prior):
-        choice, model = choose_latent(
-            examples.source,
-            *codes,
-            latent_dim=options.latent_dim,
-            prior=options.prior,
-            hidden=options.hidden,
-            device=options.device,
-            **how,
-        )
+    if AUTO in (size, prior):
+        how |= {"prior": prior, "hidden": hidden, "device": balancer.device}
+        choice, model = choose_latent(examples.source, *codes, latent_dim=size, **how)
         return model, choice
     model = LatentCovariateModel(
         examples.input_shape,
         len(examples.label_names),
         len(examples.environment_names),
-        latent_dim=None if options.latent_dim is None else int(options.latent_dim),
-        prior=options.prior,
-        hidden=options.hidden,
-        seed=options.settings.seed,
-    ).to(options.device)
+        latent_dim=None if size is None else int(size),
+        prior=prior,
+        hidden=hidden,
+        seed=settings.seed,
+    ).to(balancer.device)
     fit_model(model, examples.source, *codes, **how)
     return model, None
 

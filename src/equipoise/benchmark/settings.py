@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass, field, fields
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from equipoise.algorithms import get_algorithm, get_augmentation
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark.selection import SELECTIONS
 from equipoise.checks import MOST_SEED, check_choice, check_count, show
+from equipoise.files import make_plain
 
 WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
@@ -28,21 +27,6 @@ def check_type(name: str, value: Any, declared: Any) -> None:
     """
     if not _fits(value, declared):
         raise ValueError(f"{name} must be {_describe(declared)}, got {show(value)}")
-
-
-def make_plain(value: Any) -> Any:
-    """The same in the types that a JSON file gives back: lists, dictionaries, Python numbers.
-
-    >>> make_plain({"hidden": (8, np.int64(4))})
-    {'hidden': [8, 4]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): make_plain(content) for key, content in value.items()}
-    if isinstance(value, tuple | list):
-        return [make_plain(content) for content in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return value
 
 
 def _fits(value: Any, declared: Any) -> bool:

@@ -168,19 +168,11 @@ def say(text: str, *, error: bool = False, style: str | None = None) -> None:
 
 def print_json(content: Any) -> None:
     """Print for programs: numpy's numbers and paths as plain ones, NaN as null."""
-    typer.echo(json.dumps(_plain(content), indent=2, ensure_ascii=False))
+    from equipoise.files import make_plain
 
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float) and value - value != 0:  # NaN and infinities
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+    text = json.dumps(make_plain(content), default=str)
+    plain = json.loads(text, parse_constant=lambda _: None)  # NaN and infinities
+    typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
 
 
 def _is_ours(error: BaseException) -> bool:

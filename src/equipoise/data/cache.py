@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from equipoise.checks import check_count
 from equipoise.files import DamagedFile, hold_lock, read_json, tell_write_errors, write_json
 
 
@@ -30,9 +31,7 @@ def count_threads(n_jobs: int | None) -> int:
     """As many threads as asked for, by default one for every processor this process may use."""
     if n_jobs is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4
-    if n_jobs < 1:
-        raise ValueError(f"n_jobs must be at least 1, got {n_jobs}")
-    return n_jobs
+    return check_count("n_jobs", n_jobs)
 
 
 VERSION = 2
@@ -145,12 +144,7 @@ def _read_facts(path: Path) -> Any:
     if not file.exists():
         return None
     schema = {"version": int, "shape": [int], "dtype": str}
-    facts = read_json(file, schema, hint="delete that directory, and it is made again")
-    try:
-        np.dtype(facts["dtype"])
-    except TypeError as error:
-        raise DamagedFile(f"{file} is damaged ({error}); delete that directory") from error
-    return facts
+    return read_json(file, schema, hint="delete that directory, and it is made again")
 
 
 def _sum(digest: bytes, row: NDArray[Any]) -> int:

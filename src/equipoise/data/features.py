@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.checks import check_count, check_device, check_text, check_type
+from equipoise.checks import check_count, check_device, check_text, check_type, require
 from equipoise.data.cache import RowStore, choose_data_cache
 from equipoise.data.dataset import EnvironmentDataset, identify_all
 from equipoise.progress import track
@@ -345,13 +345,7 @@ def fingerprint_backbone(backbone: nn.Module) -> str:
 
 
 def _load_timm(name: str) -> nn.Module:
-    try:
-        timm: Any = importlib.import_module("timm")
-    except ImportError as error:
-        raise ImportError(
-            f"the backbone timm/{name} needs timm, which could not be imported; install it with "
-            f'pip install "equipoise[timm]", or name a module of your own ({error})'
-        ) from error
+    timm = require("timm", extra="timm")
     try:
         network = timm.create_model(name, pretrained=True, num_classes=0)
     except RuntimeError as error:

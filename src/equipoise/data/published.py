@@ -24,6 +24,8 @@ from equipoise.data.opening import register_dataset
 
 Ints = NDArray[np.int64]
 
+BLOCK = 4096  # images that are turned at a time
+
 
 def deal_digits(
     n_environments: int, data_dir: str | Path | None, data_seed: int
@@ -128,20 +130,18 @@ class RotatedMNIST(EnvironmentDataset):
         return torch.from_numpy(self._pixels[indices]).float().div_(255.0)[:, None]
 
 
-def rotate_images(
-    images: NDArray[np.uint8], degrees: float, block: int = 4096
-) -> NDArray[np.uint8]:
+def rotate_images(images: NDArray[np.uint8], degrees: float) -> NDArray[np.uint8]:
     """Turn images [N, h, w] counter-clockwise about their centre, bilinear, black outside."""
     if degrees % 360 == 0:
         return images
     cos, sin = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     theta = torch.tensor([[[cos, -sin, 0.0], [sin, cos, 0.0]]], dtype=torch.float32)
     turned = np.empty_like(images)
-    for start in range(0, len(images), block):
-        part = torch.from_numpy(images[start : start + block])[:, None].float()
+    for start in range(0, len(images), BLOCK):
+        part = torch.from_numpy(images[start : start + BLOCK])[:, None].float()
         grid = F.affine_grid(theta.expand(len(part), -1, -1), list(part.shape), align_corners=False)
         part = F.grid_sample(part, grid, mode="bilinear", align_corners=False)
-        turned[start : start + block] = part[:, 0].round().clamp(0, 255).to(torch.uint8).numpy()
+        turned[start : start + BLOCK] = part[:, 0].round().clamp(0, 255).to(torch.uint8).numpy()
     return turned
 
 

@@ -61,18 +61,16 @@ class SavedEnvironments(EnvironmentDataset):
         self.made_from: Mapping[str, Any] = facts["made_from"]
         table = _read_examples(self.path, facts["examples"])
         self.paths = tuple(table["example"])
-        self.labels = _find(self.path, table["label"], self.label_names)
-        self.environments = _find(self.path, table["environment"], self.environment_names)
+        self.labels = pd.Index(self.label_names).get_indexer(table["label"]).astype(np.int64)
+        sites = pd.Index(self.environment_names).get_indexer(table["environment"])
+        self.environments = sites.astype(np.int64)
         if "covariate" in table:
             self.covariate = table["covariate"].to_numpy(dtype=np.int64)
             self.covariate_name = facts["covariate_name"]
         self._x: NDArray[Any] | None = None
         self._header, self._sums = facts["header"], facts["blocks"]
         self._is_checked = np.zeros(len(self._sums), dtype=bool)
-        x = self._map()
-        expected = (len(table), *self.input_shape)
-        if x.shape != expected or len(self._sums) != -(-len(table) // BLOCK):
-            raise _damaged(self.path, f"x.npy has the shape {x.shape}, expected {expected}")
+        self._map()  # a damaged file is told at once
 
     def _map(self) -> NDArray[Any]:
         if self._x is None:
@@ -248,19 +246,10 @@ def _read_examples(path: Path, checksum: int) -> pd.DataFrame:
         if zlib.crc32(file.read_bytes()) != checksum:
             raise _damaged(path, "examples.csv does not fit its checksum")
         # All as text: a class may be called "NA" or "007".
-        table = pd.read_csv(
+        return pd.read_csv(
             file, dtype=str, keep_default_na=False, encoding_errors="surrogateescape"
         )
-        return table[[c for c in ("example", "label", "environment", "covariate") if c in table]]
     except DamagedFile:
         raise
     except (OSError, ValueError) as error:
         raise _damaged(path, f"examples.csv cannot be read: {error}") from error
-
-
-def _find(path: Path, values: pd.Series, names: tuple[str, ...]) -> NDArray[np.int64]:
-    codes = pd.Index(names).get_indexer(values)
-    if (codes < 0).any():
-        unknown = values[codes < 0].iloc[0]
-        raise _damaged(path, f"examples.csv names {unknown!r}, which dataset.json does not know")
-    return np.asarray(codes, dtype=np.int64)

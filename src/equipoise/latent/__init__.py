@@ -8,7 +8,7 @@ from equipoise.latent.columns import (
     encode_columns,
     encode_components,
 )
-from equipoise.latent.fitting import FEATURE_NOISE, FitSettings, fit_model, flush_denormals
+from equipoise.latent.fitting import FitSettings, fit_model, flush_denormals
 from equipoise.latent.identifiability import (
     Identifiability,
     examine_identifiability,
@@ -26,7 +26,6 @@ from equipoise.latent.varying import VaryingPart, find_varying
 
 __all__ = [
     "AUTO",
-    "FEATURE_NOISE",
     "READINGS",
     "ColumnEncoding",
     "Features",

@@ -25,9 +25,6 @@ from equipoise.progress import track
 
 Ints = NDArray[np.int64]
 
-# The noise of p(x|z,y) for feature vectors, as a share of each feature's deviation. With 1, as
-# for the many pixels of an image, a handful of features is not worth a latent dimension.
-FEATURE_NOISE = 0.3
 SCHEDULES = ("constant", "cosine")
 _ROWS_AT_ONCE = 1024
 _PROGRESS = ("n_steps", "steps", "losses", "best_step")  # of a fit, in its checkpoint
@@ -40,7 +37,8 @@ class FitSettings:
     The prior's few parameters need larger steps than the networks' millions: `prior_lr`.
     The KL term is phased in over `warm_up` steps, so that z is used before it is paid for.
     `feature_noise` is the deviation of p(x|z,y) for feature vectors, as a share of each
-    feature's own. `schedule` is "constant", or "cosine" for rates that fall to 0 at `max_steps`.
+    feature's own; with 1, as for the many pixels of an image, a handful of features is not worth
+    a latent dimension. `schedule` is "constant", or "cosine": rates fall to 0 at `max_steps`.
     """
 
     max_steps: int = 600
@@ -52,7 +50,7 @@ class FitSettings:
     patience: int = 4
     validation: float = 0.1
     seed: int = 0
-    feature_noise: float = FEATURE_NOISE
+    feature_noise: float = 0.3
     schedule: str = "constant"
 
     def __post_init__(self) -> None:
