@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+#: Level of the first test, and of every later one.
+LEVEL, NEXT_LEVEL = 0.01, 0.005
+#: What is found later must show this share of the first one's interaction: with very many examples
+#: the slightest curvature is significant.
+NEGLIGIBLE = 0.05
 #: Residuals of a cell are summed in at most so many random groups before signs are flipped.
 GROUPS_OF_CELL = 128
 
@@ -95,6 +100,19 @@ class Cells:
             sums[cell] = signs.astype(np.float32) @ rows
         flat = self._project(sums.reshape(len(groups), -1))
         return flat.reshape(sums.shape).transpose(1, 0, 2)
+
+    def strengths(self, residual: Floats) -> Floats:
+        """The interaction of each column [q], in units of its variance."""
+        spread = (residual**2).mean(axis=0) + 1e-12
+        return np.asarray((self.interaction(residual) ** 2).sum(axis=0) / spread)
+
+    def largest_by_chance(
+        self, residual: Floats, rng: np.random.Generator, level: float, draws: int = 499
+    ) -> float:
+        """The point that the strongest column's interaction exceeds by chance with this level."""
+        spread = (residual**2).mean(axis=0) + 1e-12
+        flipped = self.draw_flips(self.group_residuals(residual, rng), rng, draws)
+        return float(np.quantile(((flipped**2).sum(axis=1) / spread).max(axis=1), 1 - level))
 
     def group_residuals(self, residual: Floats, rng: np.random.Generator) -> list[NDArray]:
         """Weighted residuals of each cell, summed in random groups, over the root of its size."""

@@ -8,25 +8,21 @@ sets in which the signs of the residuals are random.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from equipoise.latent.cells import Cells, Floats, Ints
 from equipoise.latent.columns import Features
+from equipoise.latent.curves import CURVED, make_curved
 
 DRAWS = 1999
 #: Directions are sought among so many leading components, and among all up to the last number.
 LEADING = (8, 16, 32, 64, 256)
 #: Sums over the so many strongest features.
 STRONGEST = (1, 2, 4, 8, 16)
-#: Products of pairs are tried for at most so many continuous features.
-MAX_PAIRED = 40
 _AT_ONCE = 100
-
-CURVED = ("squares", "products")
 
 
 @dataclass(frozen=True)
@@ -38,6 +34,13 @@ class FlipTest:
     expected: dict[str, float]
     p_values: dict[str, float]
     excess: dict[str, float]  # deviations above the null, on the log scale
+    null: dict[str, NDArray] = field(repr=False)  # the same of each draw
+
+    def test_jointly(self, names: list[str]) -> float:
+        """The p-value of the most extreme of some statistics, which allows for their number."""
+        largest = np.max([self.null[name] for name in names], axis=0)
+        observed = max(self.excess[name] for name in names)
+        return float((1 + (largest >= observed).sum()) / (len(largest) + 1))
 
     def best(self, names: list[str]) -> str:
         return max(names, key=lambda name: self.excess[name])
@@ -75,10 +78,8 @@ class InteractionTests:
         if curved is not None:
             start, spread = self.q + white.shape[1], (curved**2).mean(axis=0) + 1e-12
             n_squares = curved.shape[1] - n_pairs
-            for name, part in (
-                ("squares", slice(0, n_squares)),
-                ("products", slice(n_squares, None)),
-            ):
+            parts_of = slice(0, n_squares), slice(n_squares, None)
+            for name, part in zip(CURVED, parts_of, strict=True):
                 if len(spread[part]):
                     self.statistics[name] = self._strongest(start, part, spread[part])
 
@@ -113,8 +114,7 @@ class InteractionTests:
 
     def strengths(self) -> Floats:
         """The interaction of each feature, in units of its variance."""
-        own = self.cells.interaction(self.matrix[:, : self.q])
-        return np.asarray((own**2).sum(axis=0) / self.spread)
+        return self.cells.strengths(self.matrix[:, : self.q])
 
     def run(self, rng: np.random.Generator, draws: int = DRAWS) -> FlipTest:
         """p-values by rank among the draws; the joint one is of the most extreme statistic."""
@@ -133,10 +133,10 @@ class InteractionTests:
         centre = {k: float(values.mean()) for k, values in logs.items()}
         spread = {k: float(values.std()) + 1e-9 for k, values in logs.items()}
         excess = {k: (float(np.log(seen[k] + 1e-12)) - centre[k]) / spread[k] for k in seen}
-        largest = np.max([(logs[k] - centre[k]) / spread[k] for k in seen], axis=0)
-        joint = (1 + int((largest >= max(excess.values())).sum())) / (draws + 1)
         expected = {k: float(np.median(values)) for k, values in null.items()}
-        return FlipTest(joint, seen, expected, alone, excess)
+        standard = {k: (values - centre[k]) / spread[k] for k, values in logs.items()}
+        test = FlipTest(np.nan, seen, expected, alone, excess, standard)
+        return replace(test, p_value=test.test_jointly(list(seen)))
 
     def direction(self, width: int, among: Ints | None = None) -> Floats:
         """The direction [q] of the largest interaction, among leading components or features."""
@@ -186,42 +186,6 @@ def find_whole(values: Floats, residual: Floats, cells: Cells) -> Floats:
     own = own - own.mean(axis=0)
     own[:, ~residual.any(axis=0)] = 0.0
     return np.asarray(own)
-
-
-def make_curved(
-    residual: Floats, features: Features, cells: Cells
-) -> tuple[Floats | None, list[tuple[int, int]]]:
-    """Residuals of squares and products of residuals, and their pairs.
-
-    Squares are of numbers. Products are of numbers and of indicators, but for those of one
-    category: a covariate may show in two columns together and in neither alone.
-    """
-    continuous, source = features.continuous, features.source
-    # A column that labels and environments determine has no residual whose rank means anything.
-    own = residual.any(axis=0)
-    numbers = np.flatnonzero(continuous & own)
-    pairs = [(int(j), int(j)) for j in numbers]
-    for paired in (np.flatnonzero(own), numbers):
-        if len(paired) <= MAX_PAIRED:
-            pairs += [
-                (int(a), int(b))
-                for i, a in enumerate(paired)
-                for b in paired[i + 1 :]
-                if source[a] != source[b]
-            ]
-            break
-    if not pairs:
-        return None, []
-    n = len(residual)
-    scores = ndtri((np.arange(n) + 0.5) / n)
-    values = np.empty((n, len(pairs)))
-    for column, (a, b) in enumerate(pairs):
-        product = residual[:, a] * residual[:, b]
-        if continuous[a] or continuous[b]:
-            values[np.argsort(product, kind="stable"), column] = scores
-        else:  # few values, whose ranks would tell the cells apart
-            values[:, column] = product / max(float(product.std()), 1e-12)
-    return cells.residual(values), pairs
 
 
 def find_whitening(residual: Floats, weights: Floats, ordered_by: Floats | None = None) -> Floats:

@@ -16,25 +16,20 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kurtosis
 
-from equipoise.latent.cells import Cells, Floats, Ints
+from equipoise.latent.cells import LEVEL, NEGLIGIBLE, NEXT_LEVEL, Cells, Floats, Ints
 from equipoise.latent.columns import Features
+from equipoise.latent.curves import CURVED, find_strongest_curve, make_curved, take_curves
 from equipoise.latent.interaction import (
-    CURVED,
     FlipTest,
     InteractionTests,
     find_residual,
     find_whitening,
     find_whole,
-    make_curved,
 )
 from equipoise.latent.mixture import COMPONENTS, ROWS, fit_kinds
 
-#: Level of the first test, and of every later one.
-LEVEL, NEXT_LEVEL = 0.01, 0.005
 #: Up to this many sources are taken as they are; what is spread over more is a direction.
 MAX_SOURCES = 3
-#: Squares and products are taken one after the other, up to so many.
-MAX_CURVES = 16
 #: Independent components must show this share of the strongest direction to be taken instead.
 ENOUGH = 0.7
 #: Independent components are sought among so many leading ones.
@@ -46,9 +41,6 @@ STARTS, ICA_ROWS = 4, 6_000
 MAX_DIMENSIONS = 64
 #: A mixture of kinds is tried with at most so many, and a component for so many examples.
 MAX_KINDS, ROWS_OF_COMPONENT = 10, 20
-#: A further direction must show this share of the first one's interaction: with very many examples
-#: the slightest curvature is significant.
-NEGLIGIBLE = 0.05
 WIDE = ("direction of", "sum of")
 
 
@@ -98,7 +90,7 @@ def find_varying(
 
     Where few sources vary and they show all of it, they are taken as they are. What is spread
     over many is taken as directions, so that the content of these columns is left alone.
-    Squares and products are considered where features themselves show nothing, or less.
+    Squares and products are considered where features themselves show nothing.
 
     Parameters
     ----------
@@ -137,33 +129,25 @@ def find_varying(
         return _nothing(q, first.p_value, steps)
     straight = [name for name in tests.statistics if name not in CURVED]
     bent = [name for name in tests.statistics if name in CURVED]
-    # A covariate of two values has a varying square as well: curves count where lines do not,
-    # and beside them where they are the clearer ones.
-    pairs_found: tuple[tuple[int, int], ...] = ()
-    if curved is not None and bent:
-        line, curve = first.best(straight), first.best(bent)
-        alone = first.p_values[line] > level
-        if alone or (not rotated and first.excess[curve] > first.excess[line]):
-            strongest = _strongest_curve(cells, curved, pairs, curve)
-            chosen = [strongest] if rotated else take_curves(curved, strongest, cells, rng)
-            pairs_found = tuple(pairs[j] for j in chosen)
-        if alone:
-            return _join(np.zeros((q, 0)), 0, pairs_found, first.p_value, steps)
+    # A covariate of two values has a varying square as well: curves count where lines do not.
+    if curved is not None and bent and first.test_jointly(straight) > level:
+        strongest = find_strongest_curve(cells, curved, pairs, first.best(bent))
+        chosen = [strongest] if rotated else take_curves(curved, strongest, cells, rng)
+        found = tuple(pairs[j] for j in chosen)
+        named = tuple("square" if a == b else "product" for a, b in found)
+        return VaryingPart(np.zeros((q, 0)), found, named, first.p_value, _tabulate(steps))
     search = _Search(features, residual, cells, rng, whole)
     if not rotated:
         own = search.take_sources(tests)
         if own is not None:
             steps += search.steps
-            # The square of a column that varies varies as well, and so do its products.
-            apart = tuple(pair for pair in pairs_found if not set(pair) & set(own))
-            return _join(np.eye(q)[:, own], len(own), apart, first.p_value, steps)
+            return _linear(np.eye(q)[:, own], len(own), first.p_value, steps)
     search.take_directions(tests, first, rotated)
     spread = not (rotated or search.n_sources or search.is_independent)
-    if spread and len(search.found) > 1 and search.take_kinds():
-        pairs_found = ()  # kinds that vary have squares that vary
+    if spread and len(search.found) > 1:
+        search.take_kinds()
     steps += search.steps
-    linear = np.stack(search.found, 1)
-    return _join(linear, search.n_sources, pairs_found, first.p_value, steps)
+    return _linear(np.stack(search.found, 1), search.n_sources, first.p_value, steps)
 
 
 class _Search:
@@ -191,7 +175,7 @@ class _Search:
         are correlated with them.
         """
         strengths = tests.strengths()
-        varying = set(self.features.source[strengths > self._largest_by_chance(tests)])
+        varying = set(self.features.source[strengths > self._by_chance(tests)])
         if not 1 <= len(varying) <= MAX_SOURCES:
             return None
         member = np.isin(self.features.source, list(varying))
@@ -221,7 +205,7 @@ class _Search:
             if axes.shape[1] < 2:
                 continue
             own = InteractionTests(residual @ axes, self.cells)
-            axes = axes[:, own.strengths() > self._largest_by_chance(own)]
+            axes = axes[:, own.strengths() > self._by_chance(own)]
             if axes.shape[1] < 2:
                 continue
             sources = residual @ axes
@@ -250,7 +234,7 @@ class _Search:
             category = (
                 not rotated
                 and not self.features.continuous[best]
-                and strengths[best] > self._largest_by_chance(tests)
+                and strengths[best] > self._by_chance(tests)
             )
             if category:
                 source = np.flatnonzero(self.features.source == self.features.source[best])
@@ -273,7 +257,7 @@ class _Search:
             if test.p_value > NEXT_LEVEL or _root_excess(test) < NEGLIGIBLE * strongest:
                 return
 
-    def take_kinds(self) -> bool:
+    def take_kinds(self) -> None:
         """The discriminants of a mixture of kinds instead, where they show more than directions.
 
         Both are found in one half of the examples and compared in the other.
@@ -281,24 +265,23 @@ class _Search:
         turned = self.rng.permutation(len(self.residual))
         halves = [self._restrict(np.sort(turned[part::2])) for part in (0, 1)]
         if min(half.cells.freedom for half in halves) < 1:
-            return False
+            return
         ahead = 0.0
         for here, there in (halves, halves[::-1]):
             kinds = here.find_kinds()
             if kinds is None:
-                return False
+                return
             tests = InteractionTests(here.residual, here.cells, ordered_by=here.whole)
             here.take_directions(tests, tests.run(here.rng), rotated=False)
             directions = np.stack(here.found, axis=1)
             ahead += there.measure_shown(kinds) - there.measure_shown(directions)
         found = self.find_kinds()
         if ahead <= 0 or found is None:
-            return False
+            return
         self.found = list((found / (self.features.values @ found).std(axis=0)).T)
         left = self._take_out(found)
         if left is not None:
             self.steps.append((f"besides {found.shape[1] + 1} kinds", left.run(self.rng)))
-        return True
 
     def find_kinds(self) -> Floats | None:
         """Discriminants [q, kinds - 1] of the mixture whose interaction exceeds chance most."""
@@ -327,6 +310,10 @@ class _Search:
         skewness = ((self.whole @ axes) ** 3).mean(axis=0)
         return np.asarray(axes * np.where(skewness < 0, -1.0, 1.0))
 
+    def _by_chance(self, tests: InteractionTests) -> float:
+        """The 99 % point of the strongest feature's interaction under the null."""
+        return self.cells.largest_by_chance(tests.matrix[:, : tests.q], self.rng, LEVEL)
+
     def measure_shown(self, found: Floats) -> float:
         """How far the interaction of found coordinates exceeds chance, in its deviations."""
         own = self.residual @ found
@@ -344,7 +331,7 @@ class _Search:
             direction = tests.direction(int(best.split()[-1]))
         else:
             strengths = tests.strengths()
-            significant = int((strengths > self._largest_by_chance(tests)).sum())
+            significant = int((strengths > self._by_chance(tests)).sum())
             count = max(int(name.split()[0]), significant)
             direction = tests.direction(0, np.argsort(-strengths, kind="stable")[:count])
         return self._complete(direction)
@@ -363,10 +350,6 @@ class _Search:
         gone = rest.std(axis=0) < 1e-3 * self.residual.std(axis=0)
         rest[:, gone] = 0.0
         return None if gone.all() else InteractionTests(rest, self.cells, ordered_by=self.rest)
-
-    def _largest_by_chance(self, tests: InteractionTests) -> float:
-        """The 99 % point of the strongest feature's interaction under the null."""
-        return _largest_by_chance(tests.matrix[:, : tests.q], self.cells, self.rng)
 
 
 def iterate_independent(whole: Floats, weights: Floats) -> Iterator[Floats]:
@@ -408,74 +391,17 @@ def _root_excess(test: FlipTest) -> float:
     return max(test.observed[name] - test.expected[name] for name in names)
 
 
-def _strongest_curve(cells: Cells, curved: Floats, pairs: list[tuple[int, int]], name: str) -> int:
-    own = np.array([(a == b) == (name == "squares") for a, b in pairs])
-    return int(np.where(own, _measure_strengths(curved, cells), -1.0).argmax())
-
-
-def take_curves(
-    curved: Floats, strongest: int, cells: Cells, rng: np.random.Generator
-) -> list[int]:
-    """The strongest square or product, and others that show more of what varies.
-
-    A covariate that acts by spread may do so in many columns. Each that is taken varies by
-    itself, and also once it is freed of those before it: columns that are merely correlated
-    with what varies fail the one, columns that repeat it the other.
-    """
-    alone, spread = _measure_strengths(curved, cells), (curved**2).mean(axis=0) + 1e-12
-    varies = alone > _largest_by_chance(curved, cells, rng)
-    enough = NEGLIGIBLE * alone[strongest]
-    within, taken = np.sqrt(cells.weights)[:, None] * cells.within(curved), [strongest]
-    while len(taken) < MAX_CURVES:
-        others = np.flatnonzero(varies & ~np.isin(np.arange(len(varies)), taken))
-        slopes = np.linalg.lstsq(within[:, taken], within[:, others], rcond=None)[0]
-        rest = curved[:, others] - curved[:, taken] @ slopes
-        in_units = (cells.interaction(rest) ** 2).sum(axis=0) / spread[others]
-        others, rest = others[in_units > enough], rest[:, in_units > enough]
-        if not len(others):
-            break
-        strengths = _measure_strengths(rest, cells)
-        if strengths.max() <= _largest_by_chance(rest, cells, rng, NEXT_LEVEL):
-            break
-        taken.append(int(others[strengths.argmax()]))
-    return taken
-
-
-def _measure_strengths(residual: Floats, cells: Cells) -> Floats:
-    """The interaction of each column, in units of its variance."""
-    spread = (residual**2).mean(axis=0) + 1e-12
-    return np.asarray((cells.interaction(residual) ** 2).sum(axis=0) / spread)
-
-
-def _largest_by_chance(
-    residual: Floats,
-    cells: Cells,
-    rng: np.random.Generator,
-    level: float = LEVEL,
-    draws: int = 499,
-) -> float:
-    """The point that the strongest column's interaction exceeds by chance with this level."""
-    spread = (residual**2).mean(axis=0) + 1e-12
-    flipped = cells.draw_flips(cells.group_residuals(residual, rng), rng, draws)
-    return float(np.quantile(((flipped**2).sum(axis=1) / spread).max(axis=1), 1 - level))
-
-
 def _nothing(
     q: int, p_value: float, steps: list[tuple[str, FlipTest]] | None = None
 ) -> VaryingPart:
     return VaryingPart(np.zeros((q, 0)), (), (), p_value, _tabulate(steps or []))
 
 
-def _join(
-    linear: Floats,
-    n_sources: int,
-    pairs: tuple[tuple[int, int], ...],
-    p_value: float,
-    steps: list[tuple[str, FlipTest]],
+def _linear(
+    linear: Floats, n_sources: int, p_value: float, steps: list[tuple[str, FlipTest]]
 ) -> VaryingPart:
     named = ("feature",) * n_sources + ("direction",) * (linear.shape[1] - n_sources)
-    named += tuple("square" if a == b else "product" for a, b in pairs)
-    return VaryingPart(linear, pairs, named, p_value, _tabulate(steps))
+    return VaryingPart(linear, (), named, p_value, _tabulate(steps))
 
 
 def _tabulate(steps: list[tuple[str, FlipTest]]) -> pd.DataFrame:
