@@ -24,7 +24,6 @@ from equipoise.algorithms.training_state import (
     load_optimizer,
     module_tensors,
     optimizer_tensors,
-    take,
 )
 from equipoise.checks import check_choice
 
@@ -267,9 +266,9 @@ class Algorithm(nn.Module):
                 f"the state belongs to {state.values.get('algorithm')!r}, "
                 f"not to {type(self).__name__!r}; build that algorithm to load it"
             )
-        self.load_state_dict(take(state.tensors, "weights."))
+        self.load_state_dict(state.part("weights."))
         for name, optimizer in self.optimizers.items():
-            load_optimizer(optimizer, take(state.tensors, f"optimizer.{name}."))
+            load_optimizer(optimizer, state.part(f"optimizer.{name}."))
         self.generator.set_state(state.tensors["generator"].cpu())
         self.steps = int(state.values["steps"])
         self.set_lr_factor(state.values["lr_factor"])

@@ -19,6 +19,7 @@ from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.tracking import Tracker, choose_trackers, follow, list_metrics
 from equipoise.benchmark.training import Diverged, RunResult, Training, build_algorithm
 from equipoise.data import EnvironmentDataset, get_dataset
+from equipoise.files import write_json
 
 OWN_FEATURIZER = "own"
 
@@ -151,7 +152,7 @@ def execute_run(
                 except Diverged as error:
                     raise Diverged(f"{error}. {_tell_what_is_kept(directory)}") from error
                 directory.write_times(ready - started, time.process_time() - ready)
-                directory.finish(training.result())
+                write_json(directory.result, training.result().to_json())
     else:
         training = prepare()
         if isinstance(training, Training):
