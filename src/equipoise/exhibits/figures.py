@@ -18,6 +18,7 @@ from equipoise.benchmark import (
     TrainedRun,
     load_run,
     make_batches,
+    pivot_runs,
     select_runs,
     tabulate_epoch,
 )
@@ -30,7 +31,6 @@ from equipoise.exhibits.request import (
     ExhibitRequest,
     as_record,
     fit_exhibit,
-    pivot_runs,
 )
 from equipoise.progress import track
 from equipoise.report import (

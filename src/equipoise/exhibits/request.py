@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -18,7 +17,6 @@ from equipoise.benchmark import (
     InlineWorker,
     LocalWorkers,
     ResultTable,
-    Row,
     RunData,
     RunSettings,
     SelectedRun,
@@ -31,7 +29,6 @@ from equipoise.benchmark import (
     run_sweep,
     select_runs,
     split_for_run,
-    summarise,
     write_tables,
 )
 from equipoise.checks import check_choice
@@ -195,32 +192,6 @@ class ExhibitRequest:
             write_tables(tables, files[ending], sentences=sentences)
         save_figure(figure, files["png"])
         return Exhibit(tuple(tables), tuple(sentences), tuple(files.values()))
-
-
-Labels = tuple[str, ...]
-
-
-def pivot_runs(
-    selected: Sequence[SelectedRun],
-    *,
-    row: Callable[[SelectedRun], Labels],
-    column: Callable[[SelectedRun], str],
-    paper: bool = True,
-) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """Columns and rows in the order of first appearance; the paper's number where it has one."""
-    groups: dict[tuple[Labels, str], list[SelectedRun]] = defaultdict(list)
-    for run in selected:
-        groups[row(run), column(run)].append(run)
-    labels = dict.fromkeys(row(run) for run in selected)
-    columns = tuple(dict.fromkeys(column(run) for run in selected))
-    cells = {
-        place: summarise(
-            [run.ood_accuracy for run in group], paper=group[0].paper_accuracy if paper else None
-        )
-        for place, group in groups.items()
-    }
-    rows = [Row(each, tuple(cells.get((each, name)) for name in columns)) for each in labels]
-    return columns, tuple(rows)
 
 
 def as_record(run: SelectedRun) -> dict[str, Any]:
