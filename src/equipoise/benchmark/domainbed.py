@@ -72,8 +72,7 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
 def _check(values: Mapping[str, Any]) -> None:
     """Raise if a line lacks what is read from it."""
     args = values["args"]
-    for name in ("algorithm", "dataset", "trial_seed"):
-        args[name]
+    _ = [args[name] for name in ("algorithm", "dataset", "trial_seed")]
     int(values["step"]), dict(values["hparams"])
     for position in args["test_envs"]:
         float(values[f"env{position}_in_acc"]), float(values[f"env{position}_out_acc"])
