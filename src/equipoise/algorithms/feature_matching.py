@@ -1,7 +1,5 @@
 """Features distributed alike in all environments: CORAL, MMD, CausIRL, and DANN and CDANN."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Which examples a step sees, and how they are fetched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 

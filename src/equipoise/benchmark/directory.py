@@ -1,14 +1,12 @@
 """The output directory of a run: what it holds, and how it stays whole."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, Self, get_origin, get_type_hints
 
 from equipoise import __version__
 from equipoise.algorithms import TrainingState
@@ -116,7 +114,7 @@ class RunDescription:
     feature_names: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, settings: RunSettings, data: RunData) -> RunDescription:
+    def of(cls, settings: RunSettings, data: RunData) -> Self:
         """Describe a run of this code on these data."""
         dataset = data.dataset
         return cls(
@@ -135,7 +133,7 @@ class RunDescription:
         return {**head, **asdict(self), "settings": self.settings.to_json()}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> RunDescription:
+    def from_json(cls, values: dict[str, Any]) -> Self:
         """A description from what `to_json` gave."""
         known = {field.name: values[field.name] for field in fields(cls)}
         known = {name: tuple(v) if isinstance(v, list) else v for name, v in known.items()}

@@ -1,7 +1,5 @@
 """DomainBed's logs read as finished runs, and a sweep with the hyperparameters they chose."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Accuracies of every environment's parts, in blocks, and the balanced validation accuracy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

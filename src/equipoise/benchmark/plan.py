@@ -1,7 +1,5 @@
 """What a sweep consists of, and its runs, each with all its settings and its own name."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import math

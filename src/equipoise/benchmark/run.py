@@ -1,7 +1,5 @@
 """One run from settings to `result.json`; interrupted anywhere, the same call goes on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext

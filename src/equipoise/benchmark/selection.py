@@ -1,14 +1,12 @@
 """What checkpoints saw, and which is *the* one: selection rules and the data each needs."""
 
-from __future__ import annotations
-
 import json
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 from equipoise.checks import check_choice
 from equipoise.paper import find_accuracy
@@ -58,7 +56,7 @@ class Record:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Record:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """A record from what `to_json` gave."""
         known = {field.name for field in fields(cls)}
         if "step" in values and known != set(values):  # else it is no record at all

@@ -1,13 +1,11 @@
 """Everything that defines a run: two runs with equal settings on equal data end with equal bits."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -219,7 +217,7 @@ class RunSettings:
         return plain
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RunSettings:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Settings from what `to_json` gave."""
         for name in values:
             check_choice("setting", name, [f.name for f in fields(cls)])

@@ -1,13 +1,11 @@
 """Carry out the runs of a sweep that are not there yet, and gather finished ones."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from rich.console import Console
 
@@ -250,7 +248,7 @@ class _Watch:
             total, "steps", enabled=enabled and bool(missing), console=console, memory=7200.0
         )
 
-    def __enter__(self) -> _Watch:
+    def __enter__(self) -> Self:
         self._tracker = self._bar.__enter__()
         if self._there:
             self._tell(f"{self._there} of the runs are finished already")

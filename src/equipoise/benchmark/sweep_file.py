@@ -1,7 +1,5 @@
 """A sweep as a YAML file. A mistake in it is told with its line and the nearest word."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

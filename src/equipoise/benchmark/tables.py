@@ -1,7 +1,5 @@
 """Tables of results: mean ± spread, the best in bold, the paper's number beside ours."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """A trained model brought back from its directory, its predictions, and its export."""
 
-from __future__ import annotations
-
 import json
 import logging
 import warnings

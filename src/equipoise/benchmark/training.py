@@ -1,7 +1,5 @@
 """The training loop: batches -> updates -> records. Usable without any output directory."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Who carries out the runs of a sweep: this process, others on this machine, or Ray."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import queue

@@ -1,7 +1,5 @@
 """Two comparisons of ours: with group-robust rivals, and of validation rules."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace

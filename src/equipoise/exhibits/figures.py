@@ -1,7 +1,5 @@
 """Figures 3, 4 and 5 of the paper: batches, accuracy over settings, and what z carries."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What every exhibit is asked for, how it gets its runs, and where it leaves what it finds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product

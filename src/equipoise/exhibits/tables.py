@@ -1,7 +1,5 @@
 """Tables 1, 2 and 4 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
