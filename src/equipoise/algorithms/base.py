@@ -21,8 +21,8 @@ from equipoise.algorithms.networks import (
 from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, register
 from equipoise.algorithms.training_state import (
     TrainingState,
+    copy_tensor,
     load_optimizer,
-    module_tensors,
     optimizer_tensors,
 )
 from equipoise.checks import check_choice
@@ -251,7 +251,7 @@ class Algorithm(nn.Module):
 
         For predictions alone `state_dict()` is enough.
         """
-        tensors = module_tensors(self, "weights.")
+        tensors = {f"weights.{name}": copy_tensor(v) for name, v in self.state_dict().items()}
         for name, optimizer in self.optimizers.items():
             tensors |= optimizer_tensors(optimizer, f"optimizer.{name}.")
         tensors["generator"] = self.generator.get_state()

@@ -28,11 +28,6 @@ def copy_tensor(tensor: Tensor) -> Tensor:
     return tensor.detach().clone().contiguous()
 
 
-def module_tensors(module: nn.Module, prefix: str) -> dict[str, Tensor]:
-    """Copies of a module's weights and buffers, each name with ``prefix``."""
-    return {prefix + name: copy_tensor(value) for name, value in module.state_dict().items()}
-
-
 def optimizer_tensors(optimizer: Optimizer, prefix: str) -> dict[str, Tensor]:
     """An optimiser's moments as ``prefix + "<parameter number>.<moment>"``."""
     return {

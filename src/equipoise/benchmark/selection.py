@@ -13,6 +13,7 @@ from equipoise.paper import find_accuracy
 
 METRIC = "balancer.metric"  # a setting that the paper varies as well
 RECORDS_VERSION = 2
+CELL = ("dataset", "algorithm", "sampling", "test_environment", "seed")
 
 
 class OtherVersion(ValueError):
@@ -223,14 +224,9 @@ class SelectedRun:
         """The paper's number for this cell, in percent."""
         if set(self.by) - {METRIC}:
             return None
-        found = find_accuracy(
-            dataset=self.dataset,
-            algorithm=self.algorithm,
-            sampling=self.sampling,
-            test_environment=self.test_environment,
-            selection=self.selection,
-            metric=str(self.by.get(METRIC, "")),
-        )
+        cell = {name: getattr(self, name) for name in CELL if name != "seed"}
+        metric = str(self.by.get(METRIC, ""))
+        found = find_accuracy(**cell, selection=self.selection, metric=metric)
         return None if found is None else found.accuracy
 
     def to_json(self) -> dict[str, Any]:
@@ -273,11 +269,7 @@ def select_runs(
             assert best.record.ood_accuracy is not None  # there is a test environment
             selected.append(
                 SelectedRun(
-                    dataset=run.dataset,
-                    algorithm=run.algorithm,
-                    sampling=run.sampling,
-                    test_environment=run.test_environment,
-                    seed=run.seed,
+                    **{fact: getattr(run, fact) for fact in CELL},
                     selection=name,
                     ood_accuracy=best.record.ood_accuracy,
                     step=best.record.step,

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from rich.console import Console
 
@@ -19,7 +19,7 @@ from equipoise.benchmark.workers import LocalWorkers, Report, SweepTask, TaskOut
 from equipoise.checks import check_choice
 from equipoise.data import check_dataset
 from equipoise.files import DamagedFile, read_json, write_json
-from equipoise.progress import track
+from equipoise.progress import Tracker, track
 
 
 def write_manifest(directory: str | Path, name: str, runs: Sequence[PlannedRun]) -> Path:
@@ -193,18 +193,19 @@ def run_sweep(
         for run in missing
     ]
     errors: dict[str, str] = {}
-    with (
-        _Watch(runs, missing, console, enabled=verbose) as watch,
-        closing(workers.run(tasks, watch.reach)) as ended,
-    ):
-        for position, outcome in ended:
-            run = missing[position]
-            found = _find_result(directory, run) if outcome.error is None else None
-            if found is not None:
-                results[run.name] = found
-            else:
-                errors[run.name] = outcome.error or "the run left no result"
-            watch.end(position, outcome, found)
+    # Checkpoints are minutes apart: speed is measured over hours, not over seconds.
+    n_steps, shown = sum(run.settings.steps for run in missing), verbose and bool(missing)
+    with track(n_steps, "steps", enabled=shown, console=console, memory=7200.0) as tracker:
+        watch = _Watch(len(runs), missing, tracker, console if verbose else None)
+        with closing(workers.run(tasks, watch.reach)) as ended:
+            for position, outcome in ended:
+                run = missing[position]
+                found = _find_result(directory, run) if outcome.error is None else None
+                if found is not None:
+                    results[run.name] = found
+                else:
+                    errors[run.name] = outcome.error or "the run left no result"
+                watch.end(position, outcome, found)
     return SweepResult(directory, tuple(runs), results, errors)
 
 
@@ -230,33 +231,16 @@ class _Watch:
     """Live progress over the steps of all runs, with the time left, and a line for each end."""
 
     def __init__(
-        self,
-        runs: Sequence[PlannedRun],
-        missing: Sequence[PlannedRun],
-        console: Console,
-        *,
-        enabled: bool,
+        self, n_runs: int, missing: Sequence[PlannedRun], tracker: Tracker, console: Console | None
     ) -> None:
-        self._missing, self._console, self._enabled = missing, console, enabled
-        self._there = len(runs) - len(missing)
+        self._missing, self._tracker, self._console = missing, tracker, console
+        self._n_runs, self._there = n_runs, n_runs - len(missing)
         self._steps = [0] * len(missing)
         self._ended = self._failed = 0
         self._started = time.monotonic()
-        total = sum(run.settings.steps for run in missing)
-        # Checkpoints are minutes apart: speed is measured over hours, not over seconds.
-        self._bar = track(
-            total, "steps", enabled=enabled and bool(missing), console=console, memory=7200.0
-        )
-
-    def __enter__(self) -> Self:
-        self._tracker = self._bar.__enter__()
         if self._there:
             self._tell(f"{self._there} of the runs are finished already")
         self._show()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.__exit__(*error)  # type: ignore[arg-type]
 
     def reach(self, position: int, step: int) -> None:
         self._steps[position] = step
@@ -281,13 +265,13 @@ class _Watch:
         done, total = sum(self._steps), sum(run.settings.steps for run in self._missing)
         left = (time.monotonic() - self._started) * (total - done) / max(1, done)
         self._tell(
-            f"[{self._there + self._ended}/{self._there + len(self._missing)}] {run}: "
+            f"[{self._there + self._ended}/{self._n_runs}] {run}: "
             f"{', '.join(seen)} in {outcome.seconds:.0f} s; "
             + (f"{left / 60:.0f} min left" if left > 90 else f"{left:.0f} s left")
         )
 
     def _tell(self, text: str, style: str | None = None) -> None:
-        if self._enabled:
+        if self._console is not None:
             self._console.print(text, style=style, highlight=False, markup=False)
 
     def _show(self) -> None:

@@ -262,23 +262,18 @@ class RayWorkers:
     ) -> Generator[tuple[int, TaskOutcome], None, None]:
         """Positions and outcomes of the tasks, as they end."""
         ray = self._ray
+        running: dict[Any, int] = {}
+        waiting = list(range(len(tasks)))
         with ExitStack() as stack:
             if not ray.is_initialized():
                 ray.init(address=self.address, include_dashboard=False, log_to_driver=False)
                 stack.callback(ray.shutdown)
-            yield from self._run(ray, tasks, report)
-
-    def _run(
-        self, ray: Any, tasks: Sequence[SweepTask], report: Report
-    ) -> Generator[tuple[int, TaskOutcome], None, None]:
-        self._check_room()
-        steps = require("ray.util.queue", extra="ray").Queue(actor_options={"num_cpus": 0})
-        start = ray.remote(num_cpus=self.cpus_per_run, num_gpus=self.gpus_per_run, max_retries=0)(
-            _carry_out_remotely
-        )
-        waiting = list(range(len(tasks)))
-        running: dict[Any, int] = {}
-        try:
+            self._check_room()
+            steps = require("ray.util.queue", extra="ray").Queue(actor_options={"num_cpus": 0})
+            stack.callback(steps.shutdown, force=True)
+            stack.callback(lambda: [ray.cancel(each, force=True) for each in running])
+            options = {"num_cpus": self.cpus_per_run, "num_gpus": self.gpus_per_run}
+            start = ray.remote(**options, max_retries=0)(_carry_out_remotely)
             while waiting or running:
                 while waiting and len(running) < (self.n_workers or len(tasks)):
                     position = waiting.pop(0)
@@ -288,10 +283,6 @@ class RayWorkers:
                 for each in ended:
                     position = running.pop(each)
                     yield position, self._fetch(each, tasks[position])
-        finally:
-            for each in running:
-                ray.cancel(each, force=True)
-            steps.shutdown(force=True)
 
     def _fetch(self, reference: Any, task: SweepTask) -> TaskOutcome:
         try:

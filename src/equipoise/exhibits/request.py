@@ -194,8 +194,7 @@ class ExhibitRequest:
 
 def as_record(run: SelectedRun) -> dict[str, Any]:
     """The published form of a number: what it is of, and `ood_accuracy` from 0 to 1."""
-    values = run.to_json()
-    return {**{name: values[name] for name in RECORD}, **run.by}
+    return {**{name: getattr(run, name) for name in RECORD}, **run.by}
 
 
 def fit_exhibit(
