@@ -113,31 +113,29 @@ class LocalWorkers:
         self, tasks: Sequence[SweepTask], report: Report
     ) -> Generator[tuple[int, TaskOutcome], None, None]:
         """Positions and outcomes of the tasks, as they end."""
-        waiting = iter(range(len(tasks)))
-        workers = [_Worker() for _ in range(min(self.n_workers, len(tasks)))]
+        waiting = list(range(len(tasks)))
+        idle: list[_Worker] = []
+        busy: dict[Any, tuple[_Worker, int]] = {}  # by the line to the worker
         try:
-            busy = {worker: next(waiting) for worker in workers}
-            for worker, position in busy.items():
-                worker.give(tasks[position])
-            while busy:
-                for worker in _ready(list(busy)):
-                    position = busy[worker]
+            while waiting or busy:
+                while waiting and len(busy) < self.n_workers:
+                    worker, position = idle.pop() if idle else _Worker(), waiting.pop(0)
+                    worker.give(tasks[position])
+                    busy[worker.line] = worker, position
+                for line in wait(list(busy)):
+                    worker, position = busy[line]
                     message = worker.listen(tasks[position])
                     if isinstance(message, int):
                         report(position, message)
                         continue
-                    del busy[worker]
+                    del busy[line]
+                    if worker.process.is_alive():
+                        idle.append(worker)
+                    else:
+                        worker.end()
                     yield position, message
-                    following = next(waiting, None)
-                    if following is None:
-                        continue
-                    if not worker.process.is_alive():
-                        worker = _Worker()
-                        workers.append(worker)
-                    worker.give(tasks[following])
-                    busy[worker] = following
         finally:
-            for worker in workers:
+            for worker in (*idle, *(worker for worker, _ in busy.values())):
                 worker.end()
 
 
@@ -188,11 +186,6 @@ class _Worker:
         self.line.close()
         self.process.terminate()
         self.process.join()
-
-
-def _ready(workers: list[_Worker]) -> list[_Worker]:
-    lines = {worker.line: worker for worker in workers}
-    return [lines[line] for line in wait(list(lines)) if isinstance(line, Connection)]
 
 
 def _work(line: Connection) -> None:
