@@ -74,7 +74,7 @@ def test_the_shortfall_is_what_the_choice_lacks_to_the_best_checkpoint():
     ]
     found = {
         (each.sampling, each.selection): round(each.shortfall, 6)
-        for each in measure_shortfalls(runs)
+        for each in measure_shortfalls(runs).itertuples()
     }
     assert found == {
         ("random", "balanced"): 5.0,

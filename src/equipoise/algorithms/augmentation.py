@@ -44,9 +44,7 @@ def transform_affine(
     right = _uniform(x, generator, 2 * shift / x.shape[3])
     down = _uniform(x, generator, 2 * shift / x.shape[2])
     cos, sin = angle.cos() * zoom, angle.sin() * zoom
-    first = torch.stack([cos, cos * slant - sin, right], dim=1)
-    second = torch.stack([sin, sin * slant + cos, down], dim=1)
-    return _resample(x, torch.stack([first, second], dim=1))
+    return _resample(x, (cos, cos * slant - sin, right), (sin, sin * slant + cos, down))
 
 
 def crop_and_flip(x: Tensor, generator: torch.Generator, *, smallest: float = 0.7) -> Tensor:
@@ -60,9 +58,7 @@ def crop_and_flip(x: Tensor, generator: torch.Generator, *, smallest: float = 0.
     down = _uniform(x, generator, 1.0) * (1 - height)
     mirror = 1 - 2 * torch.randint(2, (len(x),), generator=generator).to(x.device)
     zero = torch.zeros_like(width)
-    first = torch.stack([width * mirror, zero, right], dim=1)
-    second = torch.stack([zero, height, down], dim=1)
-    return _resample(x, torch.stack([first, second], dim=1))
+    return _resample(x, (width * mirror, zero, right), (zero, height, down))
 
 
 def jitter_colours(x: Tensor, generator: torch.Generator, *, strength: float = 0.3) -> Tensor:
@@ -126,7 +122,9 @@ def _uniform(x: Tensor, generator: torch.Generator, bound: float) -> Tensor:
     return ((2 * draws - 1) * bound).to(x.device)
 
 
-def _resample(x: Tensor, maps: Tensor) -> Tensor:
+def _resample(x: Tensor, *rows: tuple[Tensor, ...]) -> Tensor:
+    """Each image by its own 2×3 map, given as two rows of three tensors [N]."""
+    maps = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
     grid = affine_grid(maps.to(x.dtype), list(x.shape), align_corners=False)
     return grid_sample(x, grid, align_corners=False)
 

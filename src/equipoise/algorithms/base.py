@@ -21,10 +21,9 @@ from equipoise.algorithms.networks import (
 from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, register
 from equipoise.algorithms.training_state import (
     TrainingState,
+    copy_tensor,
     load_optimizer,
-    module_tensors,
     optimizer_tensors,
-    take,
 )
 from equipoise.checks import check_choice
 
@@ -252,7 +251,7 @@ class Algorithm(nn.Module):
 
         For predictions alone `state_dict()` is enough.
         """
-        tensors = module_tensors(self, "weights.")
+        tensors = {f"weights.{name}": copy_tensor(v) for name, v in self.state_dict().items()}
         for name, optimizer in self.optimizers.items():
             tensors |= optimizer_tensors(optimizer, f"optimizer.{name}.")
         tensors["generator"] = self.generator.get_state()
@@ -267,9 +266,9 @@ class Algorithm(nn.Module):
                 f"the state belongs to {state.values.get('algorithm')!r}, "
                 f"not to {type(self).__name__!r}; build that algorithm to load it"
             )
-        self.load_state_dict(take(state.tensors, "weights."))
+        self.load_state_dict(state.part("weights."))
         for name, optimizer in self.optimizers.items():
-            load_optimizer(optimizer, take(state.tensors, f"optimizer.{name}."))
+            load_optimizer(optimizer, state.part(f"optimizer.{name}."))
         self.generator.set_state(state.tensors["generator"].cpu())
         self.steps = int(state.values["steps"])
         self.set_lr_factor(state.values["lr_factor"])

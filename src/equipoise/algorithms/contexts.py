@@ -93,15 +93,15 @@ class ARM(ERM):
 
 def make_context_network(input_shape: Sequence[int]) -> nn.Module:
     """Three layers, 64-64-1 channels of 5×5 convolutions; linear layers for a vector."""
+    n = input_shape[0]
     if len(input_shape) == 1:
-        n = input_shape[0]
         return nn.Sequential(
             *(nn.Linear(n, 64), nn.BatchNorm1d(64), nn.ReLU()),
             *(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU()),
             nn.Linear(64, n),
         )
     return nn.Sequential(
-        *(nn.Conv2d(input_shape[0], 64, 5, padding=2), nn.BatchNorm2d(64), nn.ReLU()),
+        *(nn.Conv2d(n, 64, 5, padding=2), nn.BatchNorm2d(64), nn.ReLU()),
         *(nn.Conv2d(64, 64, 5, padding=2), nn.BatchNorm2d(64), nn.ReLU()),
         nn.Conv2d(64, 1, 5, padding=2),
     )

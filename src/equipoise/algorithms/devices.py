@@ -47,17 +47,15 @@ class Ranks:
 
 
 class DistributedRanks(Ranks):
-    """The ranks of a `torch.distributed` process group.
+    """The ranks of the default process group of `torch.distributed`.
 
     With the rows of all ranks gathered, every rank computes the loss of the global batch, so
     penalties on batch statistics equal those of a single process. Each rank's gradient then
     holds its own rows' part, scaled by the number of ranks, and their mean is the gradient.
     """
 
-    def __init__(self, group: "dist.ProcessGroup | None" = None) -> None:
-        self.group = group
-        self.world_size = dist.get_world_size(group)
-        self.rank = dist.get_rank(group)
+    def __init__(self) -> None:
+        self.world_size, self.rank = dist.get_world_size(), dist.get_rank()
 
     def average(self, tensors: Sequence[Tensor]) -> None:
         by_kind: dict[Any, list[Tensor]] = {}
@@ -65,7 +63,7 @@ class DistributedRanks(Ranks):
             by_kind.setdefault((tensor.dtype, tensor.device), []).append(tensor)
         for kind in by_kind.values():
             flat = torch.cat([tensor.detach().reshape(-1) for tensor in kind])
-            dist.all_reduce(flat, group=self.group)
+            dist.all_reduce(flat)
             flat /= self.world_size
             for tensor, mean in zip(
                 kind, torch.split(flat, [t.numel() for t in kind]), strict=True
@@ -73,25 +71,25 @@ class DistributedRanks(Ranks):
                 tensor.detach().copy_(mean.view_as(tensor))
 
     def gather(self, tensor: Tensor) -> Tensor:
-        return _Gather.apply(tensor, self.group)  # type: ignore[no-any-return, no-untyped-call]
+        return _Gather.apply(tensor)  # type: ignore[no-any-return, no-untyped-call]
 
     def add_up(self, tensor: Tensor) -> Tensor:
         on_device = tensor.to(self._device)
-        dist.all_reduce(on_device, group=self.group)
+        dist.all_reduce(on_device)
         return tensor.copy_(on_device)
 
     def share(self, value: T) -> T:
         box = [value]
-        dist.broadcast_object_list(box, device=self._device, group=self.group)
+        dist.broadcast_object_list(box, device=self._device)
         return box[0]
 
     def meet(self) -> None:
-        dist.barrier(group=self.group)
+        dist.barrier()
 
     @property
     def _device(self) -> torch.device:
         """Where this group's messages must be."""
-        on_gpu = dist.get_backend(self.group) == "nccl"
+        on_gpu = dist.get_backend() == "nccl"
         return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
 
 
@@ -99,23 +97,23 @@ class _Gather(torch.autograd.Function):
     """Concatenate the ranks' rows, which may differ in number."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, group: Any) -> Tensor:
-        world_size, rank = dist.get_world_size(group), dist.get_rank(group)
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        world_size, rank = dist.get_world_size(), dist.get_rank()
         sizes = [torch.zeros(1, dtype=torch.long, device=tensor.device) for _ in range(world_size)]
-        dist.all_gather(sizes, torch.tensor([len(tensor)], device=tensor.device), group=group)
+        dist.all_gather(sizes, torch.tensor([len(tensor)], device=tensor.device))
         lengths = [int(size) for size in sizes]
         padded = tensor.new_zeros((max(lengths), *tensor.shape[1:]))
         padded[: len(tensor)] = tensor
         rows = [torch.empty_like(padded) for _ in range(world_size)]
-        dist.all_gather(rows, padded, group=group)
+        dist.all_gather(rows, padded)
         ctx.own = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
         ctx.world_size = world_size
         return torch.cat([row[:length] for row, length in zip(rows, lengths, strict=True)])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
         # Every rank holds the same loss, hence the same gradient: own rows, no communication.
-        return gradients[0][ctx.own] * ctx.world_size, None
+        return gradients[0][ctx.own] * ctx.world_size
 
 
 def join_ranks(device: str = "cpu") -> Ranks:
@@ -173,3 +171,10 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
     finally:
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
+
+
+@contextmanager
+def in_full_precision(*tensors: Tensor) -> Iterator[list[Tensor]]:
+    """These tensors in single precision at least, and no mixed precision inside."""
+    with torch.autocast(tensors[0].device.type, enabled=False):
+        yield [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]

@@ -1,7 +1,5 @@
 """Features distributed alike in all environments: CORAL, MMD, CausIRL, and DANN and CDANN."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import ClassVar
 
@@ -10,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
+from equipoise.algorithms.devices import in_full_precision
 from equipoise.algorithms.networks import MLP
 from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform
 
@@ -21,8 +20,7 @@ def coral_distance(first: Tensor, second: Tensor) -> Tensor:
 
     A sample of one example has the covariance 0.
     """
-    with torch.autocast(first.device.type, enabled=False):
-        first, second = _full_precision(first), _full_precision(second)
+    with in_full_precision(first, second) as (first, second):
         means = (first.mean(dim=0) - second.mean(dim=0)).square().mean()
         return means + (_covariance(first) - _covariance(second)).square().mean()
 
@@ -32,8 +30,7 @@ def mmd_distance(first: Tensor, second: Tensor) -> Tensor:
 
     k(a, b) = Σ_γ exp(−γ‖a − b‖²) over γ = 10⁻³, 10⁻², …, 10³.
     """
-    with torch.autocast(first.device.type, enabled=False):
-        first, second = _full_precision(first), _full_precision(second)
+    with in_full_precision(first, second) as (first, second):
         centre = second.mean(dim=0).detach()  # cancels in a − b, keeps ‖a‖² + ‖b‖² − 2ab exact
         first, second = first - centre, second - centre
         within = _kernel(first, first).mean() + _kernel(second, second).mean()
@@ -49,10 +46,6 @@ def _kernel(first: Tensor, second: Tensor) -> Tensor:
     norms = first.square().sum(dim=1, keepdim=True) + second.square().sum(dim=1)
     squared = (norms - 2 * first @ second.T).clamp_min(0)
     return torch.stack([(-width * squared).exp() for width in KERNEL_WIDTHS]).sum(dim=0)
-
-
-def _full_precision(sample: Tensor) -> Tensor:
-    return sample.to(torch.promote_types(sample.dtype, torch.float32))
 
 
 class FeatureMatching(Algorithm, abstract=True):

@@ -10,6 +10,7 @@ from torch.func import functional_call
 from torch.nn.functional import one_hot
 
 from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
+from equipoise.algorithms.devices import in_full_precision
 from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, uniform
 
 
@@ -119,15 +120,12 @@ def gradient_variances(
     ∂ℓ_n/∂W = δ_n f_nᵀ and ∂ℓ_n/∂b = δ_n with δ_n = p_y^q·(softmax(logits_n) − onehot(y_n)), so
     with a feature 1 added all moments are two matrix products and no gradient is ever stored.
     """
-    with torch.autocast(features.device.type, enabled=False):
-        dtype = torch.promote_types(features.dtype, torch.float32)
-        features, logits = features.to(dtype), logits.to(dtype)
+    with in_full_precision(features, logits) as (features, logits):
         p = logits.softmax(dim=1)
         residuals = p - one_hot(labels, logits.shape[1])
         if q:
-            residuals = (
-                residuals * (q * logits.log_softmax(dim=1).gather(1, labels.unsqueeze(1))).exp()
-            )
+            own = logits.log_softmax(dim=1).gather(1, labels.unsqueeze(1))
+            residuals = residuals * (q * own).exp()
         inputs = torch.cat([features, features.new_ones(len(features), 1)], dim=1)
         mean = residuals.T @ inputs / len(labels)
         mean_square = residuals.square().T @ inputs.square() / len(labels)

@@ -129,22 +129,14 @@ class Hyperparameter:
 
 def uniform(low: float, high: float, *, integer: bool = False) -> Draw:
     """U(low, high), rounded down where ``integer``."""
-
-    def draw(rng: np.random.Generator) -> float:
-        value = float(rng.uniform(low, high))
-        return int(value) if integer else value
-
-    return draw
+    kind = int if integer else float
+    return lambda rng: kind(rng.uniform(low, high))
 
 
 def log_uniform(low: float, high: float, *, base: float = 10.0, integer: bool = False) -> Draw:
     """base ** U(low, high), rounded down where ``integer``."""
-
-    def draw(rng: np.random.Generator) -> float:
-        value = float(base ** rng.uniform(low, high))
-        return int(value) if integer else value
-
-    return draw
+    kind = int if integer else float
+    return lambda rng: kind(base ** rng.uniform(low, high))
 
 
 def choice(*values: Any) -> Draw:

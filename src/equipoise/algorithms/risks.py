@@ -42,6 +42,9 @@ class GroupDRO(Algorithm):
         return objective, {"loss": losses.mean(), "weighted_loss": objective}
 
 
+PENALTY_STARTS = Hyperparameter(500, draw=log_uniform(0, 4, integer=True), integer=True, at_least=0)
+
+
 class VREx(Algorithm):
     """mean_e ℓ_e + λ·Var_e ℓ_e (Krueger et al. 2021).
 
@@ -51,9 +54,7 @@ class VREx(Algorithm):
     min_environments = 2
     hyperparameters: ClassVar = {
         "vrex_lambda": Hyperparameter(1e1, draw=log_uniform(-1, 5)),
-        "vrex_penalty_anneal_iters": Hyperparameter(
-            500, draw=log_uniform(0, 4, integer=True), integer=True, at_least=0
-        ),
+        "vrex_penalty_anneal_iters": PENALTY_STARTS,
     }
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:
@@ -74,9 +75,7 @@ class IRM(Algorithm):
 
     hyperparameters: ClassVar = {
         "irm_lambda": Hyperparameter(1e2, draw=log_uniform(-1, 5)),
-        "irm_penalty_anneal_iters": Hyperparameter(
-            500, draw=log_uniform(0, 4, integer=True), integer=True, at_least=0
-        ),
+        "irm_penalty_anneal_iters": PENALTY_STARTS,
     }
 
     def objective(self, batches: list[Batch]) -> tuple[Tensor, Report]:

@@ -10,6 +10,8 @@ from equipoise.algorithms.base import Algorithm, Batch, Featurizer, Report
 from equipoise.algorithms.registry import Hyperparameter, choice, log_uniform, uniform
 from equipoise.algorithms.risks import scale_slopes, weigh_worst
 
+FIRST_STEPS = Hyperparameter(200, draw=log_uniform(2, 3, integer=True), integer=True, at_least=0)
+
 
 class JTT(Algorithm):
     """Σ_i w_i ℓ_i / Σ_i w_i, w_i = ``jtt_upweight`` where a first model is wrong, else 1.
@@ -21,9 +23,7 @@ class JTT(Algorithm):
     """
 
     hyperparameters: ClassVar = {
-        "jtt_identification_steps": Hyperparameter(
-            200, draw=log_uniform(2, 3, integer=True), integer=True, at_least=0
-        ),
+        "jtt_identification_steps": FIRST_STEPS,
         "jtt_upweight": Hyperparameter(20.0, draw=choice(5.0, 20.0, 50.0, 100.0), at_least=1),
     }
 
@@ -97,9 +97,7 @@ class EIIL(Algorithm):
     """
 
     hyperparameters: ClassVar = {
-        "eiil_reference_steps": Hyperparameter(
-            200, draw=log_uniform(2, 3, integer=True), integer=True, at_least=0
-        ),
+        "eiil_reference_steps": FIRST_STEPS,
         "groupdro_eta": Hyperparameter(1e-2, draw=log_uniform(-3, -1)),
     }
 
@@ -144,9 +142,7 @@ class PI(Algorithm):
 
     min_environments = 2
     hyperparameters: ClassVar = {
-        "pi_partition_steps": Hyperparameter(
-            200, draw=log_uniform(2, 3, integer=True), integer=True, at_least=0
-        ),
+        "pi_partition_steps": FIRST_STEPS,
     }
 
     def build_networks(self, featurizer: Featurizer, n_features: int | None) -> None:

@@ -17,20 +17,15 @@ class TrainingState:
     tensors: dict[str, Tensor]
     values: dict[str, Any]
 
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with ``prefix``, without it."""
+        found = self.tensors.items()
+        return {k.removeprefix(prefix): v for k, v in found if k.startswith(prefix)}
+
 
 def copy_tensor(tensor: Tensor) -> Tensor:
     """A copy that owns its memory, as safetensors asks for."""
     return tensor.detach().clone().contiguous()
-
-
-def module_tensors(module: nn.Module, prefix: str) -> dict[str, Tensor]:
-    """Copies of a module's weights and buffers, each name with ``prefix``."""
-    return {prefix + name: copy_tensor(value) for name, value in module.state_dict().items()}
-
-
-def take(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names start with ``prefix``, without it."""
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def optimizer_tensors(optimizer: Optimizer, prefix: str) -> dict[str, Tensor]:
@@ -110,12 +105,12 @@ class WeightAverage:
 
     def load_training_state(self, state: TrainingState) -> None:
         """Go on from a saved average of the same model."""
-        saved = {name.removeprefix("average.") for name in state.tensors}
-        if saved != set(self.average):
+        saved = state.part("average.")
+        if set(saved) != set(self.average):
             raise ValueError(
                 "the saved average belongs to another model: parameters that differ: "
-                f"{sorted(saved ^ set(self.average))}"
+                f"{sorted(set(saved) ^ set(self.average))}"
             )
         for name, value in self.average.items():
-            value.copy_(state.tensors[f"average.{name}"])
+            value.copy_(saved[name])
         self.updates = int(state.values["updates"])

@@ -37,6 +37,7 @@ from equipoise.benchmark.tables import (
     Row,
     make_tables,
     mark_best,
+    pivot_runs,
     summarise,
     write_tables,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "obtain_balancer",
     "parse_choices",
     "parse_value",
+    "pivot_runs",
     "plan_sweep",
     "predict_table",
     "read_dataset",

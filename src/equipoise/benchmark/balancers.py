@@ -1,7 +1,5 @@
 """Fitted balancers, each saved once and shared by all runs on the same data and settings."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

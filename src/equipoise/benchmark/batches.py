@@ -1,7 +1,5 @@
 """Which examples a step sees, and how they are fetched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -40,15 +38,27 @@ class Batches(Protocol):
         ...
 
 
-class RandomBatches:
-    """Every environment's examples in random order, reshuffled whenever all have been given."""
+class OwnBatches:
+    """What batches without matches have: their size, their seed and this rank's share of them."""
 
     def __init__(
         self, environments: Ints, size: int, *, seed: int, num_replicas: int = 1, rank: int = 0
     ) -> None:
+        if size < num_replicas:
+            raise ValueError(
+                f"{size} examples of an environment in a batch are too few for {num_replicas} "
+                "processes; enlarge the batch or start fewer processes"
+            )
         self.size, self.seed = size, seed
-        self._share = _share_of(size, num_replicas, rank)
-        self._members = _members_of(environments)
+        self._share = slice(rank * size // num_replicas, (rank + 1) * size // num_replicas)
+        self._members = [np.flatnonzero(environments == e) for e in np.unique(environments)]
+
+
+class RandomBatches(OwnBatches):
+    """Every environment's examples in random order, reshuffled whenever all have been given."""
+
+    def __init__(self, environments: Ints, size: int, **share: int) -> None:
+        super().__init__(environments, size, **share)
         self._shuffled: dict[tuple[int, int], Ints] = {}
 
     def draw_step(self, step: int) -> list[Ints]:
@@ -70,33 +80,21 @@ class RandomBatches:
         return self._shuffled[environment, epoch]
 
 
-class ClassBalancedBatches:
+class ClassBalancedBatches(OwnBatches):
     """A label drawn evenly among those an environment has, then an example of it."""
 
-    def __init__(
-        self,
-        labels: Ints,
-        environments: Ints,
-        size: int,
-        *,
-        seed: int,
-        num_replicas: int = 1,
-        rank: int = 0,
-    ) -> None:
-        self.size, self.seed = size, seed
-        self._share = _share_of(size, num_replicas, rank)
-        self._rows, self._starts, self._counts = [], [], []
-        for members in _members_of(environments):
+    def __init__(self, labels: Ints, environments: Ints, size: int, **share: int) -> None:
+        super().__init__(environments, size, **share)
+        self._parts = []
+        for members in self._members:
             by_label = members[np.argsort(labels[members], kind="stable")]
             _, starts, counts = np.unique(labels[by_label], return_index=True, return_counts=True)
-            self._rows.append(by_label)
-            self._starts.append(starts)
-            self._counts.append(counts)
+            self._parts.append((by_label, starts, counts))
 
     def draw_step(self, step: int) -> list[Ints]:
         generator = np.random.default_rng([self.seed, step, 0xC1A5])
         batches = []
-        for rows, starts, counts in zip(self._rows, self._starts, self._counts, strict=True):
+        for rows, starts, counts in self._parts:
             label = generator.integers(len(starts), size=self.size)
             place = (generator.random(self.size) * counts[label]).astype(np.int64)
             batches.append(rows[starts[label] + place][self._share])
@@ -183,19 +181,6 @@ def count_anchors(settings: RunSettings, n_labels: int, input_shape: Sequence[in
         1,
         int(hyperparameters["batch_size"]) // (choose_n_matches(n_labels, settings.n_matches) + 1),
     )
-
-
-def _members_of(environments: Ints) -> list[Ints]:
-    return [np.flatnonzero(environments == e) for e in np.unique(environments)]
-
-
-def _share_of(size: int, num_replicas: int, rank: int) -> slice:
-    if size < num_replicas:
-        raise ValueError(
-            f"{size} examples of an environment in a batch are too few for {num_replicas} "
-            "processes; enlarge the batch or start fewer processes"
-        )
-    return slice(rank * size // num_replicas, (rank + 1) * size // num_replicas)
 
 
 StepExamples = tuple[Tensor, Tensor, list[int]]  # x and y of all environments, and their sizes

@@ -1,7 +1,5 @@
 """What a run may see of a dataset: parts by environment, nothing held out among the training."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from collections.abc import Sequence

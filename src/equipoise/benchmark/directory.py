@@ -1,14 +1,12 @@
 """The output directory of a run: what it holds, and how it stays whole."""
 
-from __future__ import annotations
-
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, get_origin, get_type_hints
 
 from equipoise import __version__
 from equipoise.algorithms import TrainingState
@@ -54,16 +52,10 @@ DESCRIPTION = {
     "environment_names": [str],
     "feature_names": list | None,
 }
+# What a record says by name is told in its line as a dictionary.
 RECORD = {
-    "step?": int,
-    "loss?": float,
-    "losses?": dict,
-    "train_accuracy?": dict,
-    "held_out_accuracy?": dict,
-    "validation_accuracy?": float,
-    "balanced_validation_accuracy?": float | None,
-    "ood_accuracy?": float | None,
-    "ood_held_out_accuracy?": float | None,
+    f"{name}?": dict if get_origin(kind) is Mapping else kind
+    for name, kind in get_type_hints(Record).items()
 }
 
 
@@ -122,7 +114,7 @@ class RunDescription:
     feature_names: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, settings: RunSettings, data: RunData) -> RunDescription:
+    def of(cls, settings: RunSettings, data: RunData) -> Self:
         """Describe a run of this code on these data."""
         dataset = data.dataset
         return cls(
@@ -137,30 +129,15 @@ class RunDescription:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for `settings.json`."""
-        return {
-            "version": RECORDS_VERSION,
-            "equipoise": __version__,
-            "code": self.code,
-            "settings": self.settings.to_json(),
-            "data": self.data,
-            "input_shape": list(self.input_shape),
-            "label_names": list(self.label_names),
-            "environment_names": list(self.environment_names),
-            "feature_names": self.feature_names and list(self.feature_names),
-        }
+        head = {"version": RECORDS_VERSION, "equipoise": __version__, "code": self.code}
+        return {**head, **asdict(self), "settings": self.settings.to_json()}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> RunDescription:
+    def from_json(cls, values: dict[str, Any]) -> Self:
         """A description from what `to_json` gave."""
-        return cls(
-            RunSettings.from_json(values["settings"]),
-            values["data"],
-            values["code"],
-            tuple(values["input_shape"]),
-            tuple(values["label_names"]),
-            tuple(values["environment_names"]),
-            None if values["feature_names"] is None else tuple(values["feature_names"]),
-        )
+        known = {field.name: values[field.name] for field in fields(cls)}
+        known = {name: tuple(v) if isinstance(v, list) else v for name, v in known.items()}
+        return cls(**{**known, "settings": RunSettings.from_json(values["settings"])})
 
 
 class RunDirectory:
@@ -195,7 +172,7 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is a file; the output of a run is a directory")
         try:
-            with hold_lock(self.path / ".lock", on_wait=_go_on_waiting if wait else None):
+            with hold_lock(self.path / ".lock", on_wait=(lambda: None) if wait else None):
                 self._sweep()
                 yield
         except Locked as owner:
@@ -339,11 +316,3 @@ class RunDirectory:
         if not self.times.is_file():
             return {}
         return dict(read_json(self.times, {"preparation": float, "training": float}))
-
-    def finish(self, result: RunResult) -> None:
-        """Write `result.json`: the run is complete."""
-        write_json(self.result, result.to_json())
-
-
-def _go_on_waiting() -> None:
-    """Nothing to tell while another process trains the same run."""

@@ -1,7 +1,5 @@
 """DomainBed's logs read as finished runs, and a sweep with the hyperparameters they chose."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,7 +9,7 @@ from typing import Any
 import yaml
 
 from equipoise.algorithms import get_algorithm, list_algorithms
-from equipoise.benchmark.selection import FinishedRun, Record, SelectedRun
+from equipoise.benchmark.selection import CELL, FinishedRun, Record, SelectedRun
 from equipoise.files import check_regular
 from equipoise.paper import list_environments
 
@@ -72,8 +70,7 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
 def _check(values: Mapping[str, Any]) -> None:
     """Raise if a line lacks what is read from it."""
     args = values["args"]
-    for name in ("algorithm", "dataset", "trial_seed"):
-        args[name]
+    _ = [args[name] for name in ("algorithm", "dataset", "trial_seed")]
     int(values["step"]), dict(values["hparams"])
     for position in args["test_envs"]:
         float(values[f"env{position}_in_acc"]), float(values[f"env{position}_out_acc"])
@@ -133,12 +130,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 WITHOUT_DROPOUT = ("Debug28", "RotatedMNIST", "ColoredMNIST")
 
 
-CELL = ("dataset", "algorithm", "test_environment", "seed")
-
-
-def write_chosen(
-    selected: Sequence[SelectedRun], *, samplings: Sequence[str] = ("random", "balanced")
-) -> tuple[str, list[str]]:
+def write_chosen(selected: Sequence[SelectedRun]) -> tuple[str, list[str]]:
     """A sweep over the same cells and seeds, each with the hyperparameters a rule chose for it.
 
     The second value names what of the search has no counterpart here.
@@ -162,13 +154,13 @@ def write_chosen(
             run.algorithm, run.dataset, run.hyperparameters
         )
         strange |= {f"{run.algorithm}: {name}" for name in unknown}
-        only = {name: getattr(run, name) for name in CELL}
+        only = {name: getattr(run, name) for name in CELL if name != "sampling"}
         adjust.append({"only": only, "hyperparameters": hyperparameters})
     datasets = _unique(run.dataset for run in known)
     content = {
         "datasets": datasets,
         "algorithms": _unique(run.algorithm for run in known),
-        "samplings": list(samplings),
+        "samplings": ["random", "balanced"],
         "test_environments": {
             dataset: _unique(run.test_environment for run in known if run.dataset == dataset)
             for dataset in datasets

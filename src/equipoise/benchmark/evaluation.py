@@ -1,7 +1,5 @@
 """Accuracies of every environment's parts, in blocks, and the balanced validation accuracy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -60,19 +58,10 @@ class Evaluator:
         held_out = [self._is_right(algorithm, rows) for rows in self.data.held_out_parts]
         balanced = None
         if self._weights is not None:
-            balanced = float(
-                np.mean(
-                    [
-                        np.average(held_out[e], weights=weights)
-                        for e, weights in self._weights.items()
-                    ]
-                )
-            )
-        return Accuracies(
-            tuple(float(accuracy) for accuracy in train),
-            tuple(float(right.mean()) for right in held_out),
-            balanced,
-        )
+            means = [np.average(held_out[e], weights=w) for e, w in self._weights.items()]
+            balanced = float(np.mean(means))
+        held_out_means = tuple(float(right.mean()) for right in held_out)
+        return Accuracies(tuple(map(float, train)), held_out_means, balanced)
 
     def _held_out(self) -> HeldOut:
         """The held-out parts of the training environments, for what is fitted to them."""

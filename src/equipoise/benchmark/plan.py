@@ -1,7 +1,5 @@
 """What a sweep consists of, and its runs, each with all its settings and its own name."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import math
@@ -114,23 +112,23 @@ class SweepSpec:
                 raise ValueError(f"{name} is empty: a sweep needs at least one")
         if self.test_environments is not None and not self.test_environments:
             raise ValueError("test_environments is empty: name some, or leave it out to take all")
-        for name in self.algorithms:
-            check_choice("algorithm", name, list_algorithms())
-        for name in self.samplings:
-            check_choice("sampling", name, SAMPLINGS)
-        check_choice("profile", self.profile, RECIPES)
         check_type("draws", self.draws, int)
         if self.draws < 1:
             raise ValueError(f"draws must be at least 1, got {self.draws}")
         for seed in self.seeds:
             check_type("a seed", seed, int)
-        for name in self.settings:
-            check_choice("setting", name, FIXED)
+        adjusted = [name for each in self.adjustments for name in each.settings]
+        conditions = [name for each in self.adjustments for name in each.only]
+        for kind, names, allowed in (
+            ("algorithm", self.algorithms, list_algorithms()),
+            ("sampling", self.samplings, SAMPLINGS),
+            ("profile", [self.profile], RECIPES),
+            ("condition", conditions, LISTED),
+            ("setting", [*self.settings, *adjusted], FIXED),
+        ):
+            for name in names:
+                check_choice(kind, name, allowed)
         for adjustment in self.adjustments:
-            for name in adjustment.only:
-                check_choice("condition", name, LISTED)
-            for name in adjustment.settings:
-                check_choice("setting", name, FIXED)
             if "algorithm" in adjustment.only:
                 get_algorithm(adjustment.only["algorithm"])
 

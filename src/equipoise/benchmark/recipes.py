@@ -1,7 +1,5 @@
 """From a recipe, a search and `name=value` to settings, and from settings to the name of a run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

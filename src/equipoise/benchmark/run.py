@@ -1,9 +1,8 @@
 """One run from settings to `result.json`; interrupted anywhere, the same call goes on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.tracking import Tracker, choose_trackers, follow, list_metrics
 from equipoise.benchmark.training import Diverged, RunResult, Training, build_algorithm
 from equipoise.data import EnvironmentDataset, get_dataset
+from equipoise.files import write_json
 
 OWN_FEATURIZER = "own"
 
@@ -126,35 +126,30 @@ def execute_run(
     ranks = join_ranks(device)
     directory = RunDirectory(output)
     followers = choose_trackers(trackers)
-    prepare = partial(
-        _prepare,
-        settings,
-        split_for_run(settings, dataset),
-        directory,
-        ranks,
-        featurizer=featurizer,
-        device=device,
-        cache=choose_cache(Path(output)) if cache is None else Path(cache),
-        num_workers=num_workers,
-        verbose=verbose and ranks.is_first,
-    )
-    if ranks.is_first:
-        with directory.locked(wait=wait):
-            started = time.process_time()
-            training = prepare()
-            if isinstance(training, Training):
-                directory.restore_records(training.records)
-                ready = time.process_time()
-                try:
-                    with follow(followers, settings, directory.path, first_step=training.n_steps):
-                        _train(training, directory, followers, save_every, on_checkpoint, verbose)
-                except Diverged as error:
-                    raise Diverged(f"{error}. {_tell_what_is_kept(directory)}") from error
-                directory.write_times(ready - started, time.process_time() - ready)
-                directory.finish(training.result())
-    else:
-        training = prepare()
-        if isinstance(training, Training):
+    with directory.locked(wait=wait) if ranks.is_first else nullcontext():
+        started = time.process_time()
+        training = _prepare(
+            settings,
+            split_for_run(settings, dataset),
+            directory,
+            ranks,
+            featurizer=featurizer,
+            device=device,
+            cache=choose_cache(Path(output)) if cache is None else Path(cache),
+            num_workers=num_workers,
+            verbose=verbose and ranks.is_first,
+        )
+        if isinstance(training, Training) and ranks.is_first:
+            directory.restore_records(training.records)
+            ready = time.process_time()
+            try:
+                with follow(followers, settings, directory.path, first_step=training.n_steps):
+                    _train(training, directory, followers, save_every, on_checkpoint, verbose)
+            except Diverged as error:
+                raise Diverged(f"{error}. {_tell_what_is_kept(directory)}") from error
+            directory.write_times(ready - started, time.process_time() - ready)
+            write_json(directory.result, training.result().to_json())
+        elif isinstance(training, Training):
             for _ in training.run():
                 pass
     ranks.meet()  # leave together: gloo may abort a process that ends first
@@ -191,8 +186,7 @@ def _prepare(
     if ranks.is_first:
         directory.claim(RunDescription.of(settings, data))
         finished = directory.load_result()
-    finished = ranks.share(finished)
-    if finished is not None:
+    if (finished := ranks.share(finished)) is not None:
         return finished
     balancer = None
     if needs_balancer(settings, data):

@@ -1,20 +1,19 @@
 """What checkpoints saw, and which is *the* one: selection rules and the data each needs."""
 
-from __future__ import annotations
-
 import json
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 from equipoise.checks import check_choice
 from equipoise.paper import find_accuracy
 
 METRIC = "balancer.metric"  # a setting that the paper varies as well
 RECORDS_VERSION = 2
+CELL = ("dataset", "algorithm", "sampling", "test_environment", "seed")
 
 
 class OtherVersion(ValueError):
@@ -58,7 +57,7 @@ class Record:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Record:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """A record from what `to_json` gave."""
         known = {field.name for field in fields(cls)}
         if "step" in values and known != set(values):  # else it is no record at all
@@ -225,14 +224,9 @@ class SelectedRun:
         """The paper's number for this cell, in percent."""
         if set(self.by) - {METRIC}:
             return None
-        found = find_accuracy(
-            dataset=self.dataset,
-            algorithm=self.algorithm,
-            sampling=self.sampling,
-            test_environment=self.test_environment,
-            selection=self.selection,
-            metric=str(self.by.get(METRIC, "")),
-        )
+        cell = {name: getattr(self, name) for name in CELL if name != "seed"}
+        metric = str(self.by.get(METRIC, ""))
+        found = find_accuracy(**cell, selection=self.selection, metric=metric)
         return None if found is None else found.accuracy
 
     def to_json(self) -> dict[str, Any]:
@@ -275,11 +269,7 @@ def select_runs(
             assert best.record.ood_accuracy is not None  # there is a test environment
             selected.append(
                 SelectedRun(
-                    dataset=run.dataset,
-                    algorithm=run.algorithm,
-                    sampling=run.sampling,
-                    test_environment=run.test_environment,
-                    seed=run.seed,
+                    **{fact: getattr(run, fact) for fact in CELL},
                     selection=name,
                     ood_accuracy=best.record.ood_accuracy,
                     step=best.record.step,

@@ -1,13 +1,11 @@
 """Everything that defines a run: two runs with equal settings on equal data end with equal bits."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
 from equipoise.algorithms import get_algorithm, get_augmentation
 from equipoise.balancer import CausalBalancer
@@ -186,17 +184,15 @@ class RunSettings:
             check_type(f"balancer.{name}", value, declared[name])
         if "n_matches" in self.balancer:
             raise ValueError("n_matches is a setting of the run, not of its balancer: set it there")
-        if self.selections is not None:
-            self._check_selections(self.selections)
-
-    def _check_selections(self, given: Sequence[str]) -> None:
-        object.__setattr__(self, "selections", tuple(given))
-        if not given:
+        if self.selections is None:
+            return
+        object.__setattr__(self, "selections", tuple(self.selections))
+        if not self.selections:
             raise ValueError(
                 f"selections is empty; name one or more of {', '.join(SELECTIONS)}, or "
                 "leave it out to take all that the data allow"
             )
-        for name in given:
+        for name in self.selections:
             check_choice("selection rule", name, SELECTIONS)
 
     def to_json(self) -> dict[str, Any]:
@@ -205,7 +201,7 @@ class RunSettings:
         return plain
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RunSettings:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Settings from what `to_json` gave."""
         for name in values:
             check_choice("setting", name, [f.name for f in fields(cls)])

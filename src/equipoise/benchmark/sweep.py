@@ -1,7 +1,5 @@
 """Carry out the runs of a sweep that are not there yet, and gather finished ones."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
@@ -16,13 +14,12 @@ from equipoise.benchmark.domainbed import holds_domainbed, read_domainbed
 from equipoise.benchmark.plan import LISTED, PlannedRun
 from equipoise.benchmark.recipes import parse_value, resolve_balancer
 from equipoise.benchmark.selection import RECORDS_VERSION, FinishedRun, check_version
-from equipoise.benchmark.settings import RunSettings
 from equipoise.benchmark.training import RunResult
 from equipoise.benchmark.workers import LocalWorkers, Report, SweepTask, TaskOutcome
 from equipoise.checks import check_choice
 from equipoise.data import check_dataset
 from equipoise.files import DamagedFile, read_json, write_json
-from equipoise.progress import track
+from equipoise.progress import Tracker, track
 
 
 def write_manifest(directory: str | Path, name: str, runs: Sequence[PlannedRun]) -> Path:
@@ -66,15 +63,14 @@ def collect_runs(path: str | Path, *, where: Sequence[str] = ()) -> list[Finishe
         for run in _find_runs(path)
         if (result := RunDirectory(run).load_result())
     ]
-    logs = read_domainbed(path) if holds_domainbed(path) else []
-    if not results and not logs:
+    found = read_domainbed(path) if holds_domainbed(path) else []
+    if not results and not found:
         raise ValueError(
             f"no finished run in {path}; a run ends with a result.json (`equipoise sweep` goes on "
             "with those that have none)"
         )
-    found = [
-        *(describe_result(n, r) for n, r in results if r.settings.test_environment is not None),
-        *logs,
+    found[:0] = [
+        describe_result(n, r) for n, r in results if r.settings.test_environment is not None
     ]
     for condition in where:
         found = _keep(found, condition)
@@ -97,24 +93,18 @@ def _find_runs(path: Path) -> list[Path]:
 def describe_result(name: str, result: RunResult) -> FinishedRun:
     """A run of ours as selection rules see it."""
     s = result.settings
-    other = None if s.validation_environment is None else str(s.validation_environment)
+    values = s.to_json()
+    others = {name: value for name, value in values.items() if name not in NOT_COMPARED}
+    left_out = s.validation_environment
     return FinishedRun(
-        dataset=s.dataset,
-        algorithm=s.algorithm,
-        sampling=s.sampling,
+        **{name: values[name] for name in ("dataset", "algorithm", "sampling", "seed")},
         test_environment=str(s.test_environment),
-        validation_environment=other,
-        seed=s.seed,
+        validation_environment=None if left_out is None else str(left_out),
         hyperparameters=dict(s.hyperparameters),
         records=result.records,
-        settings={**_further_settings(s), "code": result.code},
+        settings={**others, "balancer": resolve_balancer(s), "code": result.code},
         name=name,
     )
-
-
-def _further_settings(settings: RunSettings) -> dict[str, Any]:
-    values = {name: v for name, v in settings.to_json().items() if name not in NOT_COMPARED}
-    return {**values, "balancer": resolve_balancer(settings)}
 
 
 def _keep(runs: Iterable[FinishedRun], condition: str) -> list[FinishedRun]:
@@ -203,18 +193,19 @@ def run_sweep(
         for run in missing
     ]
     errors: dict[str, str] = {}
-    with (
-        _Watch(runs, missing, console, enabled=verbose) as watch,
-        closing(workers.run(tasks, watch.reach)) as ended,
-    ):
-        for position, outcome in ended:
-            run = missing[position]
-            found = _find_result(directory, run) if outcome.error is None else None
-            if found is not None:
-                results[run.name] = found
-            else:
-                errors[run.name] = outcome.error or "the run left no result"
-            watch.end(position, outcome, found)
+    # Checkpoints are minutes apart: speed is measured over hours, not over seconds.
+    n_steps, shown = sum(run.settings.steps for run in missing), verbose and bool(missing)
+    with track(n_steps, "steps", enabled=shown, console=console, memory=7200.0) as tracker:
+        watch = _Watch(len(runs), missing, tracker, console if verbose else None)
+        with closing(workers.run(tasks, watch.reach)) as ended:
+            for position, outcome in ended:
+                run = missing[position]
+                found = _find_result(directory, run) if outcome.error is None else None
+                if found is not None:
+                    results[run.name] = found
+                else:
+                    errors[run.name] = outcome.error or "the run left no result"
+                watch.end(position, outcome, found)
     return SweepResult(directory, tuple(runs), results, errors)
 
 
@@ -240,33 +231,16 @@ class _Watch:
     """Live progress over the steps of all runs, with the time left, and a line for each end."""
 
     def __init__(
-        self,
-        runs: Sequence[PlannedRun],
-        missing: Sequence[PlannedRun],
-        console: Console,
-        *,
-        enabled: bool,
+        self, n_runs: int, missing: Sequence[PlannedRun], tracker: Tracker, console: Console | None
     ) -> None:
-        self._missing, self._console, self._enabled = missing, console, enabled
-        self._there = len(runs) - len(missing)
+        self._missing, self._tracker, self._console = missing, tracker, console
+        self._n_runs, self._there = n_runs, n_runs - len(missing)
         self._steps = [0] * len(missing)
         self._ended = self._failed = 0
         self._started = time.monotonic()
-        total = sum(run.settings.steps for run in missing)
-        # Checkpoints are minutes apart: speed is measured over hours, not over seconds.
-        self._bar = track(
-            total, "steps", enabled=enabled and bool(missing), console=console, memory=7200.0
-        )
-
-    def __enter__(self) -> _Watch:
-        self._tracker = self._bar.__enter__()
-        if self._enabled and self._there:
-            self._console.print(f"{self._there} of the runs are finished already")
+        if self._there:
+            self._tell(f"{self._there} of the runs are finished already")
         self._show()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.__exit__(*error)  # type: ignore[arg-type]
 
     def reach(self, position: int, step: int) -> None:
         self._steps[position] = step
@@ -278,31 +252,28 @@ class _Watch:
         self._ended += 1
         self._failed += outcome.error is not None
         self._show()
-        if not self._enabled:
-            return
         for warning in outcome.warnings:
-            self._console.print(f"{run}: {warning}", style="yellow", highlight=False, markup=False)
+            self._tell(f"{run}: {warning}", style="yellow")
         if outcome.error is not None:
-            text = f"failed: {run}: {outcome.error}"
-            self._console.print(text, style="red", highlight=False, markup=False)
+            self._tell(f"failed: {run}: {outcome.error}", style="red")
             return
         seen = [
             f"{rule} {record.ood_accuracy:.1%}"
             for rule, record in (result.selected if result else {}).items()
             if record.ood_accuracy is not None
         ]
-        self._console.print(
-            f"[{self._there + self._ended}/{self._there + len(self._missing)}] {run}: "
-            f"{', '.join(seen)} in {outcome.seconds:.0f} s; {self._tell_time_left()}",
-            highlight=False,
-            markup=False,
+        done, total = sum(self._steps), sum(run.settings.steps for run in self._missing)
+        left = (time.monotonic() - self._started) * (total - done) / max(1, done)
+        self._tell(
+            f"[{self._there + self._ended}/{self._n_runs}] {run}: "
+            f"{', '.join(seen)} in {outcome.seconds:.0f} s; "
+            + (f"{left / 60:.0f} min left" if left > 90 else f"{left:.0f} s left")
         )
+
+    def _tell(self, text: str, style: str | None = None) -> None:
+        if self._console is not None:
+            self._console.print(text, style=style, highlight=False, markup=False)
 
     def _show(self) -> None:
         failed = f", {self._failed} failed" if self._failed else ""
         self._tracker.reach(sum(self._steps), f"{self._ended}/{len(self._missing)} runs{failed}")
-
-    def _tell_time_left(self) -> str:
-        done, total = sum(self._steps), sum(run.settings.steps for run in self._missing)
-        left = (time.monotonic() - self._started) * (total - done) / max(1, done)
-        return f"{left / 60:.0f} min left" if left > 90 else f"{left:.0f} s left"

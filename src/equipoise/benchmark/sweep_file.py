@@ -1,9 +1,7 @@
 """A sweep as a YAML file. A mistake in it is told with its line and the nearest word."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,20 +22,10 @@ Place = tuple[str | int, ...]
 # What a file may unfold to; checked before it is unfolded.
 MOST_BYTES, MOST_LEVELS, MOST_ENTRIES, MOST_RUNS = 2**20, 20, 100_000, 100_000
 
-KEYS = {
-    "datasets": "names",
-    "algorithms": "names",
-    "samplings": "names",
-    "test_environments": "names or positions; all, each in turn, if left out",
-    "seeds": "how many, or a list",
-    "draws": "of hyperparameters, the first being the recipe's own",
-    "profile": "the recipe",
-    "settings": "of every run",
-    "hyperparameters": "of every run",
-    "adjust": "settings and hyperparameters of some runs",
-    "leave_one_domain_out": "true or false",
-    "imports": "modules or .py files of your own",
-}
+KEYS = (
+    *("datasets", "algorithms", "samplings", "test_environments", "seeds", "draws", "profile"),
+    *("settings", "hyperparameters", "adjust", "leave_one_domain_out", "imports"),
+)
 SETTINGS = tuple(name for name in FIXED if name != "hyperparameters")
 ADJUST_KEYS = ("only", "settings", "hyperparameters")
 
@@ -165,11 +153,15 @@ class _Reader:
                 raise
             raise ValueError(f"{self.source}, line {self.lines[place]}: {error}") from error
 
+    def _check(self, place: Place, check: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call a check, and say in which line it fails."""
+        with self._at(place):
+            return check(*args, **options)
+
     def read(self, directory: Path | None, data_dir: str | Path | None, execute: bool) -> SweepSpec:
         values = self.values
         for key in values:
-            with self._at((key,)):
-                check_choice("key", key, KEYS)
+            self._check((key,), check_choice, "key", key, KEYS)
         for key in ("datasets", "algorithms"):
             if key not in values:
                 raise ValueError(f"{self.source}: {key} is missing; name at least one")
@@ -177,14 +169,9 @@ class _Reader:
             str((directory / module).absolute()) if module.endswith(".py") and directory else module
             for module in self._names("imports", lambda name: None)
         ]
-        with self._at(("imports",)):
-            import_own(tuple(imports) if execute else ())
-        known = list_algorithms()
-        algorithms = self._names(
-            "algorithms",
-            partial(check_choice, "algorithm", allowed=known),
-            f" of {', '.join(known)}",
-        )
+        executed = tuple(imports) if execute else ()
+        self._check(("imports",), import_own, executed)
+        algorithms = self._choices("algorithm", list_algorithms())
         given: dict[str, Any] = {
             "datasets": self._names(
                 "datasets", partial(check_dataset, data_dir=data_dir), ", or give a path"
@@ -192,27 +179,30 @@ class _Reader:
             "algorithms": algorithms,
             "settings": self._settings(values, (), algorithms),
             "adjustments": tuple(self._adjustments(algorithms)),
-            "imports": tuple(imports) if execute else (),
+            "imports": executed,
         }
         if "samplings" in values:
-            check = partial(check_choice, "sampling", allowed=SAMPLINGS)
-            given["samplings"] = self._names("samplings", check, f" of {', '.join(SAMPLINGS)}")
+            given["samplings"] = self._choices("sampling", SAMPLINGS)
         if values.get("test_environments", "all") not in ("all", None):
             given["test_environments"] = self._test_environments(values["test_environments"])
         if "seeds" in values:
             given["seeds"] = self._seeds(values["seeds"])
-        if "profile" in values:
-            with self._at(("profile",)):
-                given["profile"] = check_choice("profile", values["profile"], RECIPES)
-        for key, declared in (("draws", int), ("leave_one_domain_out", bool)):
+        for key, check, *how in (
+            ("profile", check_choice, RECIPES),
+            ("draws", check_type, int),
+            ("leave_one_domain_out", check_type, bool),
+        ):
             if key in values:
-                with self._at((key,)):
-                    check_type(key, values[key], declared)
-                    if key == "draws":
-                        check_count(key, values[key], most=MOST_RUNS)
+                self._check((key,), check, key, values[key], *how)
                 given[key] = values[key]
-        with self._at(()):
-            return SweepSpec(**given)
+        if "draws" in values:
+            self._check(("draws",), check_count, "draws", values["draws"], most=MOST_RUNS)
+        spec: SweepSpec = self._check((), SweepSpec, **given)
+        return spec
+
+    def _choices(self, kind: str, allowed: Iterable[str]) -> tuple[str, ...]:
+        check = partial(check_choice, kind, allowed=allowed)
+        return self._names(f"{kind}s", check, f" of {', '.join(allowed)}")
 
     def _names(
         self, key: str, check: Callable[[str], Any], least: str | None = None
@@ -231,10 +221,10 @@ class _Reader:
     def _test_environments(self, value: Any) -> Any:
         if not isinstance(value, dict):
             return tuple(_as_list(value))
+        datasets = [str(name) for name in _as_list(self.values["datasets"])]
         for name in value:
-            with self._at(("test_environments", name)):
-                datasets = map(str, _as_list(self.values["datasets"]))
-                check_choice("dataset of this sweep", name, datasets)
+            place = ("test_environments", name)
+            self._check(place, check_choice, "dataset of this sweep", name, datasets)
         return {name: tuple(_as_list(each)) for name, each in value.items()}
 
     def _seeds(self, value: Any) -> tuple[int, ...]:
@@ -245,8 +235,7 @@ class _Reader:
             if not value:
                 raise ValueError("seeds must be a number of seeds, at least 1, or a list of them")
         for position, seed in enumerate(value):
-            with self._at(("seeds", position)):
-                check_type("each seed", seed, int)
+            self._check(("seeds", position), check_type, "each seed", seed, int)
         return tuple(value)
 
     def _settings(
@@ -254,8 +243,7 @@ class _Reader:
     ) -> dict[str, Any]:
         """`settings` and `hyperparameters` of an entry as one dictionary of settings."""
         for key in ("settings", "hyperparameters"):
-            with self._at((*place, key)):
-                check_type(key, values.get(key, {}), dict)
+            self._check((*place, key), check_type, key, values.get(key, {}), dict)
         settings = dict(values.get("settings", {}))
         for name, value in settings.items():
             with self._at((*place, "settings", name)):
@@ -270,22 +258,20 @@ class _Reader:
         return {**settings, "hyperparameters": hyperparameters} if hyperparameters else settings
 
     def _adjustments(self, algorithms: Sequence[str]) -> Iterator[Adjustment]:
-        with self._at(("adjust",)):
-            check_type("adjust", self.values.get("adjust", []), list)
-        for position, entry in enumerate(self.values.get("adjust", [])):
+        entries = self.values.get("adjust", [])
+        self._check(("adjust",), check_type, "adjust", entries, list)
+        for position, entry in enumerate(entries):
             place: Place = ("adjust", position)
-            with self._at(place):
-                check_type("each entry of adjust", entry, dict)
-                for key in entry:
-                    with self._at((*place, key)):
-                        check_choice("key of adjust", key, ADJUST_KEYS)
-                only = entry.get("only", {})
-                check_type("only", only, dict)
-                for name in only:
-                    with self._at((*place, "only", name)):
-                        check_choice("condition", name, LISTED)
-                        if name == "algorithm":
-                            get_algorithm(only[name])
+            self._check(place, check_type, "each entry of adjust", entry, dict)
+            for key in entry:
+                self._check((*place, key), check_choice, "key of adjust", key, ADJUST_KEYS)
+            only = entry.get("only", {})
+            self._check(place, check_type, "only", only, dict)
+            for name in only:
+                with self._at((*place, "only", name)):
+                    check_choice("condition", name, LISTED)
+                    if name == "algorithm":
+                        get_algorithm(only[name])
             concerned = [only["algorithm"]] if "algorithm" in only else algorithms
             yield Adjustment(only=only, settings=self._settings(entry, place, concerned))
 

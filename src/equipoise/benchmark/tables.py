@@ -1,7 +1,5 @@
 """Tables of results: mean ± spread, the best in bold, the paper's number beside ours."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -9,7 +7,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 
 from rich.markup import escape
@@ -132,19 +129,24 @@ def mark_best(rows: Iterable[Row], *, together: int, by_column: bool) -> tuple[R
     """
     rows = tuple(rows)
     best: dict[tuple, float] = defaultdict(lambda: -math.inf)
+
+    def key(row: Row, place: int) -> tuple:
+        return row.labels[:together], place if by_column else None
+
     for row in rows:
         for place, cell in enumerate(row.cells):
-            key = (row.labels[:together], place if by_column else None)
-            best[key] = max(best[key], -math.inf if cell is None else round(cell.mean, 1))
-    marked = []
-    for row in rows:
-        tops = (best[row.labels[:together], place if by_column else None] for place in count())
-        cells = [
-            cell and replace(cell, best=round(cell.mean, 1) == top)
-            for cell, top in zip(row.cells, tops, strict=False)
-        ]
-        marked.append(Row(row.labels, tuple(cells)))
-    return tuple(marked)
+            if cell is not None:
+                best[key(row, place)] = max(best[key(row, place)], round(cell.mean, 1))
+    return tuple(
+        Row(
+            row.labels,
+            tuple(
+                cell and replace(cell, best=round(cell.mean, 1) == best[key(row, place)])
+                for place, cell in enumerate(row.cells)
+            ),
+        )
+        for row in rows
+    )
 
 
 def _write(cell: Cell | None, bold: str, plus_minus: str) -> str:
@@ -154,8 +156,7 @@ def _write(cell: Cell | None, bold: str, plus_minus: str) -> str:
     text = bold.format(mean) if cell.best else mean
     if cell.spread is not None:
         text += f" {plus_minus} {cell.spread:.1f}"
-    if cell.paper is not None:
-        difference = cell.mean - cell.paper
+    if (difference := cell.difference) is not None:
         sign = "−" if round(difference, 1) < 0 else "+"
         text += f" ({cell.paper:g}, {sign}{abs(difference):.1f})"
     return text
@@ -178,7 +179,33 @@ def _escape_latex(text: str) -> str:
     return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
 
 
-Key = tuple[str, ...]
+Labels = tuple[str, ...]
+
+
+def pivot_runs(
+    selected: Sequence[SelectedRun],
+    *,
+    row: Callable[[SelectedRun], Labels],
+    column: Callable[[SelectedRun], str],
+    columns: Iterable[str] | None = None,
+    spread: str = "deviation",
+    paper: bool = True,
+) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Columns and rows in the order of first appearance; the paper's number where it has one."""
+    groups: dict[tuple[Labels, str], list[SelectedRun]] = defaultdict(list)
+    for run in selected:
+        groups[row(run), column(run)].append(run)
+    names = tuple(dict.fromkeys(map(column, selected)) if columns is None else columns)
+    cells = {
+        place: summarise(
+            [run.ood_accuracy for run in group],
+            spread=spread,
+            paper=group[0].paper_accuracy if paper else None,
+        )
+        for place, group in groups.items()
+    }
+    labels = dict.fromkeys(map(row, selected))
+    return names, tuple(Row(each, tuple(cells.get((each, n)) for n in names)) for each in labels)
 
 
 def make_tables(selected: Sequence[SelectedRun], *, spread: str = "deviation") -> list[ResultTable]:
@@ -187,46 +214,33 @@ def make_tables(selected: Sequence[SelectedRun], *, spread: str = "deviation") -
     The average of a seed is over all test environments of the dataset that occur; a seed that
     lacks one of them is not in it.
     """
-    by = tuple(selected[0].by) if selected else ()
-    labels = ("selection", "algorithm", "batches", *by)
-    datasets = list(dict.fromkeys(run.dataset for run in selected))
-    tables = [_tabulate_dataset(dataset, labels, selected, spread) for dataset in datasets]
-    if len(datasets) > 1 and any(len(table.columns) > 1 for table in tables):
-        rows = [
-            Row(key, tuple(_average(dataset, group, spread) for dataset in datasets))
-            for key, group in _group(selected).items()
-        ]
-        tables.append(
-            ResultTable(
-                "averages over test environments",
-                labels,
-                tuple(datasets),
-                mark_best(rows, together=1, by_column=True),
-                _notes(selected, spread),
-            )
+    by_rule = sorted(selected, key=lambda run: list(RULES).index(run.selection))
+    datasets = tuple(dict.fromkeys(run.dataset for run in selected))
+    tables, averages = [], {}
+    for dataset in datasets:
+        runs = [run for run in by_rule if run.dataset == dataset]
+        environments = sorted({run.test_environment for run in runs}, key=_in_order)
+        columns, rows = pivot_runs(
+            runs,
+            row=_label,
+            column=lambda run: run.test_environment,
+            columns=environments,
+            spread=spread,
         )
+        found = averages[dataset] = {
+            row.labels: _average([run for run in runs if _label(run) == row.labels], spread)
+            for row in rows
+        }
+        if len(columns) > 1:
+            columns = (*columns, AVERAGE)
+            rows = tuple(Row(row.labels, (*row.cells, found[row.labels])) for row in rows)
+        tables.append(_finish(dataset, columns, rows, runs, spread))
+    if len(datasets) > 1 and any(len(table.columns) > 1 for table in tables):
+        labels = dict.fromkeys(map(_label, by_rule))
+        rows = tuple(Row(each, tuple(averages[d].get(each) for d in datasets)) for each in labels)
+        title = "averages over test environments"
+        tables.append(_finish(title, datasets, rows, selected, spread))
     return tables
-
-
-def _tabulate_dataset(
-    dataset: str, labels: Key, selected: Sequence[SelectedRun], spread: str
-) -> ResultTable:
-    runs = [run for run in selected if run.dataset == dataset]
-    environments = sorted({run.test_environment for run in runs}, key=_in_order)
-    rows = []
-    for key, group in _group(runs).items():
-        cells = [_make_cell(environment, group, spread) for environment in environments]
-        if len(environments) > 1:
-            cells.append(_average(dataset, group, spread))
-        rows.append(Row(key, tuple(cells)))
-    columns = (*environments, AVERAGE) if len(environments) > 1 else tuple(environments)
-    return ResultTable(
-        dataset,
-        labels,
-        columns,
-        mark_best(rows, together=1, by_column=True),
-        _notes(runs, spread),
-    )
 
 
 def _in_order(environment: str) -> tuple[float, str]:
@@ -237,49 +251,37 @@ def _in_order(environment: str) -> tuple[float, str]:
         return float("inf"), environment
 
 
-def _group(selected: Sequence[SelectedRun]) -> dict[Key, list[SelectedRun]]:
-    """Runs by rule, algorithm, sampling and what else tells them apart, the rules first."""
-    groups: dict[Key, list[SelectedRun]] = defaultdict(list)
-    for run in sorted(selected, key=lambda run: list(RULES).index(run.selection)):
-        told = tuple(str(value) for value in run.by.values())
-        groups[run.selection, run.algorithm, run.sampling, *told].append(run)
-    return groups
+def _label(run: SelectedRun) -> Labels:
+    """What tells the rows apart: rule, algorithm, sampling and the settings asked for."""
+    return run.selection, run.algorithm, run.sampling, *map(str, run.by.values())
 
 
-def _make_cell(environment: str, group: Sequence[SelectedRun], spread: str) -> Cell | None:
-    runs = [run for run in group if run.test_environment == environment]
-    if not runs:
-        return None
-    values = [run.ood_accuracy for run in runs]
-    return summarise(values, spread=spread, paper=runs[0].paper_accuracy)
-
-
-def _average(dataset: str, group: Sequence[SelectedRun], spread: str) -> Cell | None:
+def _average(group: Sequence[SelectedRun], spread: str) -> Cell | None:
+    """Over the test environments of one dataset, then over the seeds that have all of them."""
     by_seed: dict[int, dict[str, float]] = defaultdict(dict)
     for run in group:
-        if run.dataset == dataset:
-            by_seed[run.seed][run.test_environment] = run.ood_accuracy
-    environments = {name for found in by_seed.values() for name in found}
-    means = [
-        sum(found.values()) / len(found)
-        for found in by_seed.values()
-        if len(found) == len(environments)
-    ]
+        by_seed[run.seed][run.test_environment] = run.ood_accuracy
+    n = len({run.test_environment for run in group})
+    means = [sum(found.values()) / n for found in by_seed.values() if len(found) == n]
     if not means:
         return None
     # The paper averages over every environment; one or two of them are something else.
-    average = replace(group[0], dataset=dataset, test_environment=AVERAGE)
-    paper = average.paper_accuracy if len(environments) > 2 else None
-    return summarise(means, spread=spread, paper=paper)
+    average = replace(group[0], test_environment=AVERAGE)
+    return summarise(means, spread=spread, paper=average.paper_accuracy if n > 2 else None)
 
 
-def _notes(selected: Sequence[SelectedRun], spread: str) -> tuple[str, ...]:
-    seeds = len({run.seed for run in selected})
+def _finish(
+    title: str, columns: Labels, rows: Sequence[Row], runs: Sequence[SelectedRun], spread: str
+) -> ResultTable:
+    seeds = len({run.seed for run in runs})
     said = f"± {SPREADS[spread]}, {seeds} of them" if seeds > 1 else "one seed"
-    return (
+    note = (
         f"Out-of-domain accuracy in %, {said}; in brackets the paper's number and the difference. "
-        "Columns are the environment left out.",
+        "Columns are the environment left out."
     )
+    label_names = ("selection", "algorithm", "batches", *runs[0].by)
+    marked = mark_best(rows, together=1, by_column=True)
+    return ResultTable(title, label_names, columns, marked, (note,))
 
 
 def _join_csv(tables: Sequence[ResultTable]) -> str:

@@ -1,7 +1,5 @@
 """Where the numbers of a run go: TensorBoard, MLflow, Weights & Biases, or your own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,8 +1,5 @@
 """A trained model brought back from its directory, its predictions, and its export."""
 
-from __future__ import annotations
-
-import io
 import json
 import logging
 import warnings
@@ -182,11 +179,11 @@ def read_examples(
         return Examples(found, list(found.paths or ()))
     if path.suffix in TABLES and features is not None:
         x = read_features(path, features)
-        return Examples(x, [str(row) for row in range(len(x))])
+        return _number(x)
     x = _read(path, key)
     if x.ndim == 0:
         raise ValueError(f"{path} holds a single value; expected an array of examples, [N, …]")
-    return Examples(x, [str(row) for row in range(len(x))])
+    return _number(x)
 
 
 def read_dataset(
@@ -201,16 +198,15 @@ def read_dataset(
     rows = np.arange(len(dataset))
     if environment is not None:
         rows = np.flatnonzero(dataset.environments == find_environment(dataset, environment))
-    return Examples(dataset.subset(rows), [str(row) for row in rows])
+    return Examples(dataset.subset(rows), list(map(str, rows)))
 
 
 def predict_table(run: TrainedRun, examples: Examples) -> pd.DataFrame:
     """A row for each example: its name, the predicted label, and every label's probability."""
     probabilities = run.predict_proba(examples.x)
-    best = probabilities.argmax(axis=1)
     table = {
         "example": examples.names,
-        "label": np.asarray(run.label_names)[best],
+        "label": np.asarray(run.label_names)[probabilities.argmax(axis=1)],
         "probability": probabilities.max(axis=1),
     }
     table |= {f"p({name})": probabilities[:, i] for i, name in enumerate(run.label_names)}
@@ -235,38 +231,28 @@ def write_predictions(table: pd.DataFrame, path: str | Path) -> None:
         elif path.suffix == ".parquet":
             table.to_parquet(temporary, index=False)
         else:
-            temporary.write_bytes(_pack(table))
+            columns = [name for name in table.columns if name.startswith("p(")]
+            texts = {name: table[name].to_numpy(dtype=str) for name in ("example", "label")}
+            with temporary.open("wb") as file:
+                np.savez(file, **texts, probabilities=table[columns].to_numpy())
 
 
-def _pack(table: pd.DataFrame) -> bytes:
-    content = io.BytesIO()
-    columns = [name for name in table.columns if name.startswith("p(")]
-    np.savez(
-        content,
-        example=table["example"].to_numpy(dtype=str),
-        label=table["label"].to_numpy(dtype=str),
-        probabilities=table[columns].to_numpy(),
-    )
-    return content.getvalue()
+def _number(x: Any) -> Examples:
+    return Examples(x, list(map(str, range(len(x)))))
 
 
 def _read(path: Path, key: str | None = None) -> NDArray[Any]:
     try:
-        return _read_file(path, key)
+        check_regular(path)
+        if path.suffix == ".npy":
+            return read_array(path)
+        if path.suffix == ".npz":
+            return read_array(path, _choose_key(list_arrays(path), key))
+        if path.suffix == ".csv":
+            _check_header(path)
+        return np.asarray(read_frame(path).to_numpy(dtype=np.float32))
     except Exception as error:  # readers raise all kinds on damaged content
         raise ValueError(f"{path} cannot be read: {error}") from error
-
-
-def _read_file(path: Path, key: str | None) -> NDArray[Any]:
-    check_regular(path)
-    if path.suffix == ".npy":
-        return read_array(path)
-    if path.suffix == ".npz":
-        return read_array(path, _choose_key(list_arrays(path), key))
-    if path.suffix == ".csv":
-        _check_header(path)
-    table = read_frame(path)
-    return np.asarray(table.to_numpy(dtype=np.float32))
 
 
 def _check_header(path: Path) -> None:
@@ -286,11 +272,9 @@ def _check_header(path: Path) -> None:
 def _choose_key(names: list[str], key: str | None) -> str:
     if key is not None:
         return check_choice("array", key, names)
-    if len(names) == 1:
-        return names[0]
-    for name in ("x", "X"):
-        if name in names:
-            return name
+    found = names if len(names) == 1 else [name for name in ("x", "X") if name in names]
+    if found:
+        return found[0]
     raise ValueError(f"it holds the arrays {', '.join(names)}; say which with key")
 
 

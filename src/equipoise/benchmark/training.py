@@ -1,10 +1,9 @@
 """The training loop: batches -> updates -> records. Usable without any output directory."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,10 +71,10 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The content of `result.json`."""
-        facts = [
+        facts = (
             *("step", "ood_accuracy", "ood_held_out_accuracy"),
             *("validation_accuracy", "balanced_validation_accuracy"),
-        ]
+        )
         chosen = {
             name: {fact: getattr(record, fact) for fact in facts}
             for name, record in self.selected.items()
@@ -232,11 +231,8 @@ class Training:
     def _evaluate(self) -> Record:
         self.check_weights()
         complete = self.n_steps == self.settings.steps
-        if self.average is None:
+        with self._averaged():
             found = self.evaluator.evaluate(self.algorithm, complete=complete)
-        else:
-            with self.average.applied():
-                found = self.evaluator.evaluate(self.algorithm, complete=complete)
         losses = {name: total / self._n_summed for name, total in self._sums.items()}
         self._sums, self._n_summed = {}, 0
         names, test = self.data.dataset.environment_names, self.data.test_environment
@@ -272,16 +268,16 @@ class Training:
     def _check_losses(self, losses: dict[str, float]) -> None:
         for name, value in losses.items():
             if not math.isfinite(value):
-                raise Diverged(self._advise(f"the {name} of {self.settings.algorithm} is {value}"))
+                raise self._advise(f"the {name} of {self.settings.algorithm} is {value}")
 
     def check_weights(self) -> None:
         """Raise `Diverged` unless every weight is a number; to be called before each saving."""
         if not all(bool(torch.isfinite(p).all()) for p in self.algorithm.parameters()):
-            raise Diverged(self._advise(f"a weight of {self.settings.algorithm} is not finite"))
+            raise self._advise(f"a weight of {self.settings.algorithm} is not finite")
 
-    def _advise(self, problem: str) -> str:
+    def _advise(self, problem: str) -> Diverged:
         settings = self.algorithm.settings
-        return (
+        return Diverged(
             f"{problem} at step {self.n_steps}. Lower lr (now {settings['lr']:g}), warm it up "
             f"(warm_up, now {self.settings.warm_up}), weaken the algorithm's penalty, or look "
             "for huge values in the data"
@@ -296,11 +292,13 @@ class Training:
 
     def weights(self) -> dict[str, Tensor]:
         """Weights and buffers for prediction: the averaged ones, if they are averaged."""
-        if self.average is None:
-            return dict(self.algorithm.state_dict())
         # Applied, not looked up by name: a tied weight has several names, the average only one.
-        with self.average.applied():
+        with self._averaged():
             return dict(self.algorithm.state_dict())
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        """The algorithm has its averaged weights inside, if they are averaged."""
+        return nullcontext() if self.average is None else self.average.applied()
 
     def training_state(self) -> TrainingState:
         """Everything a resumed run needs; may be taken after any update."""
@@ -321,16 +319,11 @@ class Training:
 
     def load_training_state(self, state: TrainingState) -> None:
         """Go on from a `training_state` of the same settings and data."""
-        prefix, values = "algorithm.", state.values
-        own = {
-            name.removeprefix(prefix): tensor
-            for name, tensor in state.tensors.items()
-            if name.startswith(prefix)
-        }
-        self.algorithm.load_training_state(TrainingState(own, values["algorithm"]))
+        values = state.values
+        own = TrainingState(state.part("algorithm."), values["algorithm"])
+        self.algorithm.load_training_state(own)
         if self.average is not None:
-            averaged = {k: v for k, v in state.tensors.items() if k.startswith("average.")}
-            self.average.load_training_state(TrainingState(averaged, values["average"]))
+            self.average.load_training_state(TrainingState(state.tensors, values["average"]))
         self.n_steps = int(values["n_steps"])
         self.records = [Record.from_json(record) for record in values["records"]]
         self._sums, self._n_summed = dict(values["sums"]), int(values["n_summed"])

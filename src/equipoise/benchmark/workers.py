@@ -1,7 +1,5 @@
 """Who carries out the runs of a sweep: this process, others on this machine, or Ray."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import queue
@@ -115,31 +113,29 @@ class LocalWorkers:
         self, tasks: Sequence[SweepTask], report: Report
     ) -> Generator[tuple[int, TaskOutcome], None, None]:
         """Positions and outcomes of the tasks, as they end."""
-        waiting = iter(range(len(tasks)))
-        workers = [_Worker() for _ in range(min(self.n_workers, len(tasks)))]
+        waiting = list(range(len(tasks)))
+        idle: list[_Worker] = []
+        busy: dict[Any, tuple[_Worker, int]] = {}  # by the line to the worker
         try:
-            busy = {worker: next(waiting) for worker in workers}
-            for worker, position in busy.items():
-                worker.give(tasks[position])
-            while busy:
-                for worker in _ready(list(busy)):
-                    position = busy[worker]
+            while waiting or busy:
+                while waiting and len(busy) < self.n_workers:
+                    worker, position = idle.pop() if idle else _Worker(), waiting.pop(0)
+                    worker.give(tasks[position])
+                    busy[worker.line] = worker, position
+                for line in wait(list(busy)):
+                    worker, position = busy[line]
                     message = worker.listen(tasks[position])
                     if isinstance(message, int):
                         report(position, message)
                         continue
-                    del busy[worker]
+                    del busy[line]
+                    if worker.process.is_alive():
+                        idle.append(worker)
+                    else:
+                        worker.end()
                     yield position, message
-                    following = next(waiting, None)
-                    if following is None:
-                        continue
-                    if not worker.process.is_alive():
-                        worker = _Worker()
-                        workers.append(worker)
-                    worker.give(tasks[following])
-                    busy[worker] = following
         finally:
-            for worker in workers:
+            for worker in (*idle, *(worker for worker, _ in busy.values())):
                 worker.end()
 
 
@@ -190,11 +186,6 @@ class _Worker:
         self.line.close()
         self.process.terminate()
         self.process.join()
-
-
-def _ready(workers: list[_Worker]) -> list[_Worker]:
-    lines = {worker.line: worker for worker in workers}
-    return [lines[line] for line in wait(list(lines)) if isinstance(line, Connection)]
 
 
 def _work(line: Connection) -> None:
@@ -264,23 +255,18 @@ class RayWorkers:
     ) -> Generator[tuple[int, TaskOutcome], None, None]:
         """Positions and outcomes of the tasks, as they end."""
         ray = self._ray
+        running: dict[Any, int] = {}
+        waiting = list(range(len(tasks)))
         with ExitStack() as stack:
             if not ray.is_initialized():
                 ray.init(address=self.address, include_dashboard=False, log_to_driver=False)
                 stack.callback(ray.shutdown)
-            yield from self._run(ray, tasks, report)
-
-    def _run(
-        self, ray: Any, tasks: Sequence[SweepTask], report: Report
-    ) -> Generator[tuple[int, TaskOutcome], None, None]:
-        self._check_room()
-        steps = require("ray.util.queue", extra="ray").Queue(actor_options={"num_cpus": 0})
-        start = ray.remote(num_cpus=self.cpus_per_run, num_gpus=self.gpus_per_run, max_retries=0)(
-            _carry_out_remotely
-        )
-        waiting = list(range(len(tasks)))
-        running: dict[Any, int] = {}
-        try:
+            self._check_room()
+            steps = require("ray.util.queue", extra="ray").Queue(actor_options={"num_cpus": 0})
+            stack.callback(steps.shutdown, force=True)
+            stack.callback(lambda: [ray.cancel(each, force=True) for each in running])
+            options = {"num_cpus": self.cpus_per_run, "num_gpus": self.gpus_per_run}
+            start = ray.remote(**options, max_retries=0)(_carry_out_remotely)
             while waiting or running:
                 while waiting and len(running) < (self.n_workers or len(tasks)):
                     position = waiting.pop(0)
@@ -290,10 +276,6 @@ class RayWorkers:
                 for each in ended:
                     position = running.pop(each)
                     yield position, self._fetch(each, tasks[position])
-        finally:
-            for each in running:
-                ray.cancel(each, force=True)
-            steps.shutdown(force=True)
 
     def _fetch(self, reference: Any, task: SweepTask) -> TaskOutcome:
         try:

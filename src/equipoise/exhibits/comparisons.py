@@ -1,11 +1,8 @@
 """Two comparisons of ours: with group-robust rivals, and of validation rules."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -87,16 +84,16 @@ def make_world(name: str, seed: int) -> Examples:
 
 
 def _save_worlds(datasets: Sequence[str], request: ExhibitRequest) -> dict[str, str]:
-    """Where every dataset is, by the name of a published one or the directory of a world."""
+    """The dataset behind each place: a published one by name, a world by its directory."""
     seed = int(request.settings.get("data_seed", 0))
-    places = {}
+    names = {}
     for name in datasets:
-        places[name] = name
+        place = name
         if name in WORLDS:
-            place = Path(request.runs) / "worlds" / f"{name.replace(' ', '-')}-{seed}"
+            place = str(request.runs / "worlds" / f"{name.replace(' ', '-')}-{seed}")
             save_dataset(make_world(name, seed), place)
-            places[name] = str(place)
-    return places
+        names[place] = name
+    return names
 
 
 def reproduce_rivals(
@@ -109,11 +106,10 @@ def reproduce_rivals(
 
     A record is one run on the test environment: accuracies from 0 to 1, CPU-seconds of training.
     """
-    places = _save_worlds(datasets, request)
-    names = {place: name for name, place in places.items()}
+    names = _save_worlds(datasets, request)
     specs = [
         request.describe_sweep(
-            tuple(places.values()),
+            tuple(names),
             [m.algorithm for m in methods if m.sampling == sampling],
             (sampling,),
         )
@@ -121,16 +117,15 @@ def reproduce_rivals(
     ]
     swept = request.sweep(*specs)
     known = {(method.algorithm, method.sampling): method for method in methods}
-    opened: dict[str, EnvironmentDataset] = {}
+    data_seed = int(request.settings.get("data_seed", 0))
+    opened = {
+        place: get_dataset(place, data_dir=request.data_dir, data_seed=data_seed) for place in names
+    }
     records = []
     fits: dict[tuple[str, int], float] = defaultdict(float)
     for run in select_runs(swept.finished(), [LAST_STEP]):
         place = swept.directory / run.run
         model = load_run(place, selection=LAST_STEP)
-        if run.dataset not in opened:
-            opened[run.dataset] = get_dataset(
-                run.dataset, data_dir=request.data_dir, data_seed=model.settings.data_seed
-            )
         method, times = known[run.algorithm, run.sampling], RunDirectory(place).load_times()
         average, worst = measure_groups(model, opened[run.dataset])
         records.append(
@@ -152,12 +147,8 @@ def reproduce_rivals(
     preparation = [fits[each.dataset, each.seed] for each in ours.itertuples()]
     found.loc[ours.index, "seconds"] += preparation
     table = _tabulate_rivals(found, methods)
-    accuracies = replace(
-        table,
-        rows=tuple(Row((" ".join(row.labels[:2]),), row.cells[:2]) for row in table.rows),
-        columns=table.columns[:2],
-        label_names=("method",),
-    )
+    rows = tuple(Row((" ".join(row.labels[:2]),), row.cells[:2]) for row in table.rows)
+    accuracies = replace(table, rows=rows, columns=table.columns[:2], label_names=("method",))
     return request.write(
         "rivals",
         records=found.to_dict("records"),
@@ -226,20 +217,7 @@ POOLED = "either"
 ENOUGH = 1.0  # points that the chosen checkpoint may fall short of the best
 
 
-@dataclass(frozen=True)
-class Shortfall:
-    """Points of accuracy that a rule's checkpoint lacks to the best one of the same choice.
-
-    The choice is among the checkpoints of one run, or, where `sampling` is "either", among
-    those of the runs with every kind of batches.
-    """
-
-    dataset: str
-    sampling: str
-    algorithm: str
-    seed: int
-    selection: str
-    shortfall: float
+CHOICE = ("dataset", "sampling", "algorithm", "seed")
 
 
 def reproduce_validation(
@@ -256,10 +234,7 @@ def reproduce_validation(
     shortfalls = measure_shortfalls(runs)
     points = [
         ValidationPoint(
-            dataset=run.dataset,
-            sampling=run.sampling,
-            algorithm=run.algorithm,
-            seed=run.seed,
+            **{name: getattr(run, name) for name in CHOICE},
             step=record.step,
             selection=rule,
             validation_accuracy=_validation(record, rule),
@@ -269,22 +244,25 @@ def reproduce_validation(
         for record in run.records
         for rule in RULES
     ]
-    found = pd.DataFrame(shortfalls, columns=[field.name for field in fields(Shortfall)])
     return request.write(
         "validation",
         records={
-            "shortfalls": [asdict(each) for each in shortfalls],
+            "shortfalls": shortfalls.to_dict("records"),
             "checkpoints": [asdict(point) for point in points],
         },
-        tables=[_tabulate_shortfalls(found), _tabulate_errors(points)],
+        tables=[_tabulate_shortfalls(shortfalls), _tabulate_errors(points)],
         figure=draw_validation(points),
-        sentences=_tell_shortfalls(found),
+        sentences=_tell_shortfalls(shortfalls),
         swept=swept,
     )
 
 
-def measure_shortfalls(runs: Sequence[FinishedRun]) -> list[Shortfall]:
-    """For every run and rule, and for the choice between the samplings of an algorithm and seed."""
+def measure_shortfalls(runs: Sequence[FinishedRun]) -> pd.DataFrame:
+    """Points of accuracy that each rule's checkpoint lacks to the best one of the same choice.
+
+    The choice is among the checkpoints of one run, or, where `sampling` is "either", among
+    those of the runs with every kind of batches.
+    """
     choices: dict[tuple[str, str, str, int], list[Record]] = defaultdict(list)
     for run in runs:
         for sampling in (run.sampling, POOLED):
@@ -294,9 +272,8 @@ def measure_shortfalls(runs: Sequence[FinishedRun]) -> list[Shortfall]:
         best = max(record.ood_accuracy or 0.0 for record in records)
         for rule in RULES:
             chosen = max(records, key=lambda record: _validation(record, rule))
-            shortfall = 100.0 * (best - (chosen.ood_accuracy or 0.0))
-            found.append(Shortfall(*choice, selection=rule, shortfall=shortfall))
-    return found
+            found.append((*choice, rule, 100.0 * (best - (chosen.ood_accuracy or 0.0))))
+    return pd.DataFrame(found, columns=[*CHOICE, "selection", "shortfall"])
 
 
 def _validation(record: Record, rule: str) -> float:
@@ -330,20 +307,18 @@ def _tabulate_shortfalls(found: pd.DataFrame) -> ResultTable:
 
 def _tabulate_errors(points: Sequence[ValidationPoint]) -> ResultTable:
     """How far the estimate is from the accuracy it stands for."""
-    groups: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    errors: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for point in points:
         error = 100.0 * abs(point.validation_accuracy - point.ood_accuracy)
-        groups[point.dataset, point.sampling][point.selection].append(error)
-    rows = []
-    for labels, by_rule in sorted(groups.items()):
-        errors = [by_rule[rule] for rule in RULES]
-        cells = tuple(Cell(float(np.mean(each)), float(np.std(each)), 1) for each in errors)
-        rows.append(Row(labels, cells))
+        errors[point.dataset, point.sampling][point.selection].append(error)
     return ResultTable(
         "How far validation accuracy is from out-of-domain accuracy, in points",
         ("dataset", "batches"),
         RULES,
-        tuple(rows),
+        tuple(
+            Row(labels, tuple(Cell(float(np.mean(e)), float(np.std(e)), 1) for e in found.values()))
+            for labels, found in sorted(errors.items())
+        ),
         ("Mean and standard deviation of the absolute difference over all checkpoints.",),
     )
 

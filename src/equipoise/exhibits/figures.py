@@ -1,7 +1,5 @@
 """Figures 3, 4 and 5 of the paper: batches, accuracy over settings, and what z carries."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +16,7 @@ from equipoise.benchmark import (
     TrainedRun,
     load_run,
     make_batches,
+    pivot_runs,
     select_runs,
     tabulate_epoch,
 )
@@ -30,7 +29,6 @@ from equipoise.exhibits.request import (
     ExhibitRequest,
     as_record,
     fit_exhibit,
-    pivot_runs,
 )
 from equipoise.progress import track
 from equipoise.report import (

@@ -1,9 +1,6 @@
 """What every exhibit is asked for, how it gets its runs, and where it leaves what it finds."""
 
-from __future__ import annotations
-
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -18,7 +15,6 @@ from equipoise.benchmark import (
     InlineWorker,
     LocalWorkers,
     ResultTable,
-    Row,
     RunData,
     RunSettings,
     SelectedRun,
@@ -31,7 +27,6 @@ from equipoise.benchmark import (
     run_sweep,
     select_runs,
     split_for_run,
-    summarise,
     write_tables,
 )
 from equipoise.checks import check_choice
@@ -197,36 +192,9 @@ class ExhibitRequest:
         return Exhibit(tuple(tables), tuple(sentences), tuple(files.values()))
 
 
-Labels = tuple[str, ...]
-
-
-def pivot_runs(
-    selected: Sequence[SelectedRun],
-    *,
-    row: Callable[[SelectedRun], Labels],
-    column: Callable[[SelectedRun], str],
-    paper: bool = True,
-) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """Columns and rows in the order of first appearance; the paper's number where it has one."""
-    groups: dict[tuple[Labels, str], list[SelectedRun]] = defaultdict(list)
-    for run in selected:
-        groups[row(run), column(run)].append(run)
-    labels = dict.fromkeys(row(run) for run in selected)
-    columns = tuple(dict.fromkeys(column(run) for run in selected))
-    cells = {
-        place: summarise(
-            [run.ood_accuracy for run in group], paper=group[0].paper_accuracy if paper else None
-        )
-        for place, group in groups.items()
-    }
-    rows = [Row(each, tuple(cells.get((each, name)) for name in columns)) for each in labels]
-    return columns, tuple(rows)
-
-
 def as_record(run: SelectedRun) -> dict[str, Any]:
     """The published form of a number: what it is of, and `ood_accuracy` from 0 to 1."""
-    values = run.to_json()
-    return {**{name: values[name] for name in RECORD}, **run.by}
+    return {**{name: getattr(run, name) for name in RECORD}, **run.by}
 
 
 def fit_exhibit(

@@ -1,10 +1,9 @@
 """Tables 1, 2 and 4 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from equipoise.benchmark import (
     Cell,
@@ -13,6 +12,7 @@ from equipoise.benchmark import (
     SelectedRun,
     make_tables,
     mark_best,
+    pivot_runs,
     select_runs,
 )
 from equipoise.data import get_dataset
@@ -22,7 +22,6 @@ from equipoise.exhibits.request import (
     Exhibit,
     ExhibitRequest,
     as_record,
-    pivot_runs,
 )
 from equipoise.paper import ALL_DATASETS, AVERAGE, find_accuracy, list_environments
 from equipoise.report import draw_bars, draw_categories
@@ -116,11 +115,12 @@ def reproduce_table2(
     swept = request.sweep(request.describe_sweep(present, algorithms, test_environments=None))
     selected = select_runs(swept.finished(), BLIND_RULES)
     told = [f"{name} is not in the table. {why}." for name, why in missing.items()]
-    averages = _tabulate_averages(selected, datasets)
+    tables = make_tables(selected)
+    averages = _tabulate_averages(tables, datasets)
     return request.write(
         "table2",
-        records=[{**as_record(run), "test_environment": run.test_environment} for run in selected],
-        tables=[averages, *_list_details(selected)],
+        records=_list_records(selected),
+        tables=[averages, *(table for table in tables if table.title in present)],
         figure=draw_categories(_take_rule(averages, BLIND_RULES[0])),
         sentences=told,
         swept=swept,
@@ -147,11 +147,11 @@ def _reproduce_from_features(request: ExhibitRequest, features: Path) -> Exhibit
     )
     tables = [
         replace(table, title=f"Table 2, {name}, frozen features", notes=(*table.notes, note))
-        for table in _list_details(selected)
+        for table in make_tables(selected)
     ]
     return request.write(
         "table2-features",
-        records=[{**as_record(run), "test_environment": run.test_environment} for run in selected],
+        records=_list_records(selected),
         tables=tables,
         figure=draw_categories(_take_rule(tables[0], BLIND_RULES[0])),
         sentences=(*_tell_differences(selected), note),
@@ -185,18 +185,14 @@ def _tell_differences(selected: Sequence[SelectedRun]) -> list[str]:
     return told
 
 
-def _list_details(selected: Sequence[SelectedRun]) -> list[ResultTable]:
-    """The tables by test environment, one for each dataset."""
-    datasets = {run.dataset for run in selected}
-    return [table for table in make_tables(selected) if table.title in datasets]
+def _list_records(selected: Sequence[SelectedRun]) -> list[dict[str, Any]]:
+    return [{**as_record(run), "test_environment": run.test_environment} for run in selected]
 
 
-def _tabulate_averages(selected: Sequence[SelectedRun], datasets: Sequence[str]) -> ResultTable:
+def _tabulate_averages(tables: Sequence[ResultTable], datasets: Sequence[str]) -> ResultTable:
     """Rows by rule, algorithm and sampling; a column for each dataset, with data or without."""
     found: dict[tuple[str, ...], dict[str, Cell | None]] = {}
-    for table in make_tables(selected):
-        if table.columns[-1] != AVERAGE:
-            continue
+    for table in (table for table in tables if table.columns[-1] == AVERAGE):
         for row in table.rows:
             found.setdefault(row.labels, {})[table.title] = row.cells[-1]
     rows = []
