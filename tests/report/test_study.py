@@ -100,7 +100,7 @@ def test_counterfactuals_keep_z_and_change_only_the_label():
 
 def test_a_traversal_moves_one_z_from_end_to_end_through_the_mean():
     data, model = make_pictures(), fit_pictures("all").latent_model_
-    found = traverse_latent(model, data, ROWS, data.labels[ROWS], data.environments[ROWS])
+    found = traverse_latent(model, (data, ROWS, data.labels[ROWS], data.environments[ROWS]))
     assert found.offsets[0] == -REACH
     assert found.offsets[-1] == REACH
     z = encode(model, data, ROWS)
@@ -119,9 +119,8 @@ def test_effects_of_labels_are_differences_from_their_mean():
     features, labels, places = make_table()
     data = Examples(features.to_numpy(copy=True), labels, places)
     model = fit_table("all").latent_model_
-    found = measure_effects(
-        model, as_source(features), ROWS, data.labels[ROWS], data.environments[ROWS]
-    )
+    shown = as_source(features), ROWS, data.labels[ROWS], data.environments[ROWS]
+    found = measure_effects(model, shown)
     assert found.by_label.shape == (4, 3)
     assert found.by_z.shape == (4, model.settings.latent_dim)
     np.testing.assert_allclose(found.by_label.mean(axis=1), 0, atol=1e-6)

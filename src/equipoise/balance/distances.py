@@ -52,6 +52,10 @@ class Scores:
     def bare(self) -> Scores:
         return Scores(self.log, self.prob)
 
+    def upright(self) -> Scores:
+        """As [n, 1, m], to be measured against candidates [c, m] or [n, c, m]."""
+        return Scores(self.log[:, None], self.prob[:, None])
+
     def column(self, label: int) -> Scores:
         return Scores(self.log[..., label], self.prob[..., label])
 

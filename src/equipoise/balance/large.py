@@ -263,24 +263,15 @@ class LazyMatches:
 
     def _prepare(self, anchors: IntArray, work: Parallel) -> Scores:
         """Scores of anchors with their factors, made in pieces that stay in cache."""
-        n, m = len(anchors), self._source.shape[1]
-        step = max(1, _ENTRIES_AT_ONCE // m)
-        metric, read = self._search.metric, self._source.read
-        first = prepare(metric, read(anchors[:step]))
-        if n <= step:
-            return first
-        log, prob = np.empty((n, m)), np.empty((n, m))
-        factors: Any = Factors(*(np.empty((n, *x.shape[1:]), x.dtype) for x in first.factors))
+        step = max(1, _ENTRIES_AT_ONCE // self._source.shape[1])
 
-        def fill(start: int) -> None:
-            part = slice(start, start + step)
-            made = prepare(metric, read(anchors[part])) if start else first
-            pieces = (made.log, made.prob, *made.factors)
-            for target, values in zip((log, prob, *factors), pieces, strict=True):
-                target[part] = values
+        def make(start: int) -> tuple[Any, ...]:
+            made = prepare(self._search.metric, self._source.read(anchors[start : start + step]))
+            return made.log, made.prob, *made.factors
 
-        work(delayed(fill)(start) for start in range(0, n, step))
-        return Scores(log, prob, factors)
+        parts = work(delayed(make)(start) for start in range(0, max(1, len(anchors)), step))
+        log, prob, *factors = map(np.concatenate, zip(*parts, strict=True))
+        return Scores(log, prob, Factors(*factors))
 
     def _nearest(self, stratum: int, scores: Scores, rows: IntArray) -> IntArray:
         members = self._members_of(stratum)

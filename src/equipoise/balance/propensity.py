@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import log_softmax
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from equipoise.balance.distances import FloatArray, IntArray
 from equipoise.balance.encoding import Encoding, as_table, check_alignment, find_leaks
-from equipoise.balance.score_models import Design, Fit, Logistic, Model, Trees
 from equipoise.balance.scores import check_codes, check_environments, count_labels
 from equipoise.checks import check_choice, check_count, check_seed
 
@@ -30,7 +30,154 @@ _MANY = 50_000
 _FLOOR = 1e-12  # the least probability a model may give to a label its environment has
 _STRENGTHS = (0.03, 1.0, 100.0)
 _MODELS = ("logistic", "logistic by environment", "trees")
+_STOPS_FROM = 20  # examples of each label, so that boosting may stop early
 _ARRAYS = ("environments", "labels_present", "offsets")  # of a Propensity, as they are stored
+
+
+@dataclass(frozen=True)
+class Design:
+    """Encoded covariates [N, p] with environments as places 0 … E−1."""
+
+    matrix: FloatArray
+    numbers: IntArray
+    environments: IntArray
+    n_environments: int
+
+    def take(self, rows: IntArray) -> Design:
+        return Design(self.matrix[rows], self.numbers, self.environments[rows], self.n_environments)
+
+    @property
+    def dummies(self) -> FloatArray:
+        """One column for each environment, none where there is only one."""
+        if self.n_environments == 1:
+            return np.empty((len(self.matrix), 0))
+        return np.asarray(self.environments[:, None] == np.arange(self.n_environments), np.float64)
+
+    @property
+    def with_environments(self) -> FloatArray:
+        return np.hstack([self.matrix, self.dummies])
+
+    def expand(self, interactions: bool) -> FloatArray:
+        """With squares, and with products of all columns and environments."""
+        matrix, dummies = self.matrix, self.dummies
+        # Squares of clipped values: one extreme value must not rule the fit.
+        parts = [matrix, np.square(np.clip(matrix[:, self.numbers], -6, 6)) / 4, dummies]
+        if interactions:
+            parts += [matrix * dummies[:, [e]] for e in range(self.n_environments)]
+        return np.hstack(parts)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Multinomial logistic regression on numbers, their squares, categories and environments."""
+
+    coefficients: FloatArray  # [features + 1, m]; the last row is the intercept
+    numbers: IntArray
+    interactions: bool
+
+    @classmethod
+    def fit(
+        cls, interactions: bool, m: int, strength: float, design: Design, labels: IntArray
+    ) -> Logistic:
+        from sklearn.linear_model import LogisticRegression  # slow to import
+
+        features = design.expand(interactions)
+        model = LogisticRegression(C=strength, max_iter=500).fit(features, labels)
+        coefficients = np.zeros((features.shape[1] + 1, m))
+        coefficients[-1] = -50.0  # a label that was not seen
+        coefficients[:, model.classes_] = 0.0
+        columns = model.classes_[-len(model.coef_) :]  # of two labels only the second has any
+        coefficients[:-1, columns] = model.coef_.T
+        coefficients[-1, columns] = model.intercept_
+        return cls(coefficients, design.numbers, interactions)
+
+    def logits(self, design: Design) -> FloatArray:
+        features = design.expand(self.interactions)
+        return np.asarray(features @ self.coefficients[:-1] + self.coefficients[-1])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"coefficients": self.coefficients}
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Boosted trees as plain arrays, a row for each node; a leaf points at itself."""
+
+    roots: IntArray  # [trees]
+    adds_to: IntArray  # [trees], the label whose logit the tree adds to
+    feature: IntArray
+    threshold: FloatArray
+    left: IntArray
+    right: IntArray
+    value: FloatArray
+    baseline: FloatArray  # [m]
+    depth: int
+    fitted: Any = None  # the library's own model, faster while it lives
+
+    @classmethod
+    def fit(cls, m: int, seed: int, design: Design, labels: IntArray) -> Trees:
+        from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
+
+        enough = np.unique(labels, return_counts=True)[1].min() >= _STOPS_FROM
+        model = HistGradientBoostingClassifier(
+            max_iter=80 if enough else 30,
+            max_bins=128,
+            max_leaf_nodes=16,
+            learning_rate=0.2,
+            l2_regularization=1.0,
+            early_stopping=bool(enough),
+            n_iter_no_change=8,
+            random_state=seed,
+        ).fit(design.with_environments, labels)
+        present = model.classes_
+        columns = present if len(present) > 2 else present[1:]
+        baseline = np.full(m, -50.0)
+        baseline[present] = 0.0
+        baseline[columns] = model._baseline_prediction.ravel()
+        nodes = [tree.nodes for trees in model._predictors for tree in trees]
+        joined = np.concatenate(nodes)
+        sizes = np.array([len(part) for part in nodes])
+        roots = np.cumsum(sizes) - sizes
+        offset = np.repeat(roots, sizes)
+        leaf, here = joined["is_leaf"].astype(bool), np.arange(len(joined))
+        return cls(
+            roots,
+            np.tile(columns, len(model._predictors)).astype(np.int64),
+            np.where(leaf, 0, joined["feature_idx"]).astype(np.int64),
+            np.where(leaf, np.inf, joined["num_threshold"]),
+            np.where(leaf, here, joined["left"] + offset).astype(np.int64),
+            np.where(leaf, here, joined["right"] + offset).astype(np.int64),
+            joined["value"].astype(np.float64),
+            baseline,
+            int(joined["depth"].max()),
+            model,
+        )
+
+    def logits(self, design: Design) -> FloatArray:
+        rows = design.with_environments
+        result = np.tile(self.baseline, (len(rows), 1))
+        if self.fitted is not None:
+            columns = self.fitted.classes_[-self.fitted.n_trees_per_iteration_ :]
+            result[:, columns] = self.fitted.decision_function(rows).reshape(len(rows), -1)
+            return result
+        step = 1 << 14  # rows that stay in cache
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            here = np.arange(len(part))
+            for root, label in zip(self.roots, self.adds_to, strict=True):
+                node = np.full(len(part), root)
+                for _ in range(self.depth):
+                    goes_left = part[here, self.feature[node]] <= self.threshold[node]
+                    node = np.where(goes_left, self.left[node], self.right[node])
+                result[start : start + step, label] += self.value[node]
+        return result
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {f"tree_{f.name}": np.asarray(getattr(self, f.name)) for f in fields(self)[:-1]}
+
+
+Model = Logistic | Trees
+Fit = Callable[[Design, IntArray], Model]
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,12 +211,9 @@ class Propensity:
     def score(self, covariates: Any, environments: Any = None) -> FloatArray:
         """Log-scores [N, m] of further examples of the environments that were fitted."""
         design = _make_design(self.encoding, covariates, environments, self.environments)
-        return self._calibrate(self.fitted.logits(design), design.environments)
-
-    def _calibrate(self, logits: FloatArray, where: IntArray) -> FloatArray:
-        return _normalise(
-            self.temperature * logits + self.offsets[where], self.labels_present[where]
-        )
+        logits, where = self.fitted.logits(design), design.environments
+        calibrated = self.temperature * logits + self.offsets[where]
+        return _normalise(calibrated, self.labels_present[where])
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Plain arrays (and one JSON text as bytes) for a safetensors or npz file."""
@@ -92,7 +236,7 @@ class Propensity:
             by_environment = words["model"] == _MODELS[1]
             fitted = Logistic(state["coefficients"], encoding.numbers, by_environment)
         else:
-            parts: dict[str, Any] = {name: state[f"tree_{name}"] for name in Trees.stored()}
+            parts: dict[str, Any] = {f.name: state[f"tree_{f.name}"] for f in fields(Trees)[:-1]}
             fitted = Trees(**{**parts, "depth": int(parts["depth"])})
         arrays: Any = {name: state[name] for name in _ARRAYS}
         arrays["labels_present"] = np.asarray(arrays["labels_present"], dtype=bool)
@@ -172,32 +316,23 @@ def fit_propensity(
     logits = np.empty((n, m))
     with threadpool_limits(1):  # steps are so short that threads would mostly wait
         chosen, fit, losses = _choose(model, design, codes, present, seed, notes)
-        for fold in range(folds.max() + 1):
-            held_out, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            if len(held_out):
-                made = fit(design.take(others), codes[others])
-                logits[held_out] = made.logits(design.take(held_out))
         whole = fit(design, codes)
-        alone = np.flatnonzero(folds < 0)
-        if len(alone):
-            logits[alone] = whole.logits(design.take(alone))
+        for fold in np.unique(folds):  # −1 are labels with one example
+            held_out, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            made = whole if fold < 0 else fit(design.take(others), codes[others])
+            logits[held_out] = made.logits(design.take(held_out))
     temperature, offsets = _fit_calibration(logits, codes, places, present)
-    result = Propensity(
-        None, chosen, losses, encoding, known, present, temperature, offsets, whole,
-        tuple(notes), leaks,
-    )  # fmt: skip
-    return replace(result, log_scores=result._calibrate(logits, places))
+    log_scores = _normalise(temperature * logits + offsets[places], present[places])
+    found = log_scores, chosen, losses, encoding, known, present, temperature, offsets, whole
+    return Propensity(*found, tuple(notes), leaks)
 
 
 def _make_design(encoding: Encoding, covariates: Any, environments: Any, known: IntArray) -> Design:
     matrix = encoding.encode(covariates)
-    if environments is None:
-        if len(known) > 1:
-            raise ValueError(
-                f"the scores were fitted on {len(known)} environments: give environments"
-            )
-        return Design(matrix, encoding.numbers, np.zeros(len(matrix), dtype=np.int64), 1)
-    codes = check_codes("environments", environments, len(matrix))
+    if environments is None and len(known) > 1:
+        raise ValueError(f"the scores were fitted on {len(known)} environments: give environments")
+    only = np.full(len(matrix), known[0]) if environments is None else environments
+    codes = check_codes("environments", only, len(matrix))
     places = np.searchsorted(known, codes).clip(max=len(known) - 1)
     unknown = np.unique(codes[known[places] != codes])
     if len(unknown):
@@ -311,7 +446,4 @@ def _fit_calibration(
 
 def _normalise(logits: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
     """Log-probabilities over the labels that an environment has; −inf for the others."""
-    masked = np.where(present, logits, -np.inf)
-    masked -= masked.max(axis=1, keepdims=True)
-    masked -= np.log(np.exp(masked).sum(axis=1, keepdims=True))
-    return np.asarray(masked)
+    return np.asarray(log_softmax(np.where(present, logits, -np.inf), axis=1))

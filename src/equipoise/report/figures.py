@@ -386,10 +386,10 @@ def plot_gallery(study: Study, anchors: Sequence[ShownAnchor]) -> pic.ImageTable
             if match.label < len(labels):
                 shown[i, match.label + 1] = match.example
     rows = shown.ravel()
-    x = study.examples.fetch(np.where(rows < 0, 0, rows))
+    x = study.found.source.fetch(np.where(rows < 0, 0, rows))
     images = pic.to_rgb(x, pic.find_brightness(x))
     images[rows < 0] = 1.0
-    own = [f"y={study.label_names[study.labels[anchor.example]]}" for anchor in anchors]
+    own = [f"y={study.label_names[study.found.labels[anchor.example]]}" for anchor in anchors]
     columns = ["anchor", *(f"y={name}" for name in labels)]
     return pic.ImageTable("anchors and their nearest matches", images, own, columns)
 

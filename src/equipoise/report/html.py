@@ -165,14 +165,11 @@ def offer_environments(panels: Sequence[tuple[str, Html]], *, prefix: str) -> Ht
         return panels[0][1]
     buttons, shown = [], []
     for i, (name, content) in enumerate(panels):
-        settings = {
-            "type": "button",
-            "aria_pressed": "true" if i == 0 else "false",
-            "data_panel": f"{prefix}-{i}",
-            "title": name,
-        }
-        buttons.append(element("button", name, **settings))
-        shown.append(element("div", content, id=f"{prefix}-{i}", hidden=i > 0))
+        place, state = f"{prefix}-{i}", {"aria_pressed": "true" if i == 0 else "false"}
+        buttons.append(
+            element("button", name, type="button", **state, data_panel=place, title=name)
+        )
+        shown.append(element("div", content, id=place, hidden=i > 0))
     choice = element("div", join(buttons), class_="choice", role="group", aria_label="Environment")
     return join([choice, *shown])
 
@@ -180,16 +177,15 @@ def offer_environments(panels: Sequence[tuple[str, Html]], *, prefix: str) -> Ht
 def list_numbers(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, n_text: int = 1) -> Html:
     """A plain table: the first `n_text` columns are text, the others numbers at the right."""
 
-    def kind(place: int) -> str | None:
-        return None if place < n_text else "number"
+    kinds = [None if place < n_text else "number" for place in range(len(columns))]
 
-    head = [element("th", name, scope="col", class_=kind(i)) for i, name in enumerate(columns)]
-    body = [
-        element("tr", join(element("td", cell, class_=kind(i)) for i, cell in enumerate(row)))
-        for row in rows
-    ]
-    top = element("thead", element("tr", join(head)))
-    table = element("table", top, element("tbody", join(body)), class_="plain")
+    def line(name: str, cells: Sequence[Any], **attributes: Any) -> Html:
+        pairs = zip(cells, kinds, strict=True)
+        return element("tr", *(element(name, c, **attributes, class_=kind) for c, kind in pairs))
+
+    top = element("thead", line("th", columns, scope="col"))
+    body = element("tbody", *(line("td", row) for row in rows))
+    table = element("table", top, body, class_="plain")
     return element("div", table, class_="scroll")
 
 

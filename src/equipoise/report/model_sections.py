@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise import __version__
 from equipoise.balance import POOLED
@@ -32,6 +31,7 @@ from equipoise.report.html import (
 )
 from equipoise.report.run import RunStory
 from equipoise.report.study import (
+    Ints,
     ShownAnchor,
     Study,
     choose_anchors,
@@ -42,8 +42,6 @@ from equipoise.report.study import (
     traverse_latent,
 )
 from equipoise.report.svg import render_heat, render_images, render_table, scroll
-
-Ints = NDArray[np.int64]
 
 # Anchors drawn at random, those matched worst, and labels beside each; of images there are more
 # than of rows and texts, which say less at a glance.
@@ -64,7 +62,7 @@ OF_VAE = (
 
 def make_gallery(study: Study, seed: int) -> Section | None:
     """Anchors drawn at random from all labels and environments, and those matched worst."""
-    if study.matches is None or (study.source is None and study.texts is None):
+    if study.matches is None or (study.found.source is None and study.texts is None):
         return None
     matches, pictured = study.matches, study.texts is None and pic.is_image(study.input_shape)
     generator = np.random.default_rng([seed, 0x6A11])
@@ -73,7 +71,7 @@ def make_gallery(study: Study, seed: int) -> Section | None:
     shown = min(n_labels, n_others) * (n_drawn + n_farthest)
     most = MOST_SMALL if pic.is_small(study.input_shape) else MOST_LARGE
     per_label = 3 if 3 * shown <= most else 1
-    drawn = choose_anchors(study.labels, study.environments, n_drawn, generator)
+    drawn = choose_anchors(study.found.labels, study.found.environments, n_drawn, generator)
     farthest = find_farthest(matches, n_farthest)
     anchors = show_anchors(
         matches, np.append(drawn, farthest), n_labels=n_labels, per_label=per_label
@@ -117,21 +115,21 @@ def _describe_examples(
     if study.texts is not None:
         kind, shown = "t", (_cut(str(study.texts[row]), LONGEST_TEXT) for row in rows)
     elif pictured:
-        x = study.examples.fetch(rows)
+        x = study.found.source.fetch(rows)
         kind, shown = "p", map(pic.encode_image, pic.to_rgb(x, pic.find_brightness(x)))
     else:
         places = _choose_features(study, generator)
         features = [study.feature_names[i] for i in places]
-        values = study.examples.fetch(rows).flatten(1).double().numpy()[:, places]
+        values = study.found.source.fetch(rows).flatten(1).double().numpy()[:, places]
         kind, shown = "v", ([float(f"{value:.4g}") for value in line] for line in values)
-    scores = np.exp(study.log_scores[rows])
+    scores = np.exp(study.found.log_scores[rows])
     return {
         "labels": list(study.label_names),
         "environments": list(study.environment_names),
         "examples": {
             str(row): {
-                "y": int(study.labels[row]),
-                "e": int(study.environments[row]),
+                "y": int(study.found.labels[row]),
+                "e": int(study.found.environments[row]),
                 "s": [float(f"{p:.3g}") for p in score],
                 kind: what,
             }
@@ -160,7 +158,7 @@ def _choose_features(study: Study, generator: np.random.Generator) -> list[int]:
     if n_features <= N_FEATURES:
         return list(range(n_features))
     rows = study.draw_rows(2000, generator)
-    x, labels = study.examples.fetch(rows).flatten(1).double().numpy(), study.labels[rows]
+    x, labels = study.found.source.fetch(rows).flatten(1).double().numpy(), study.found.labels[rows]
     means = np.stack([x[labels == label].mean(axis=0) for label in np.unique(labels)])
     spread = means.std(axis=0) / np.maximum(x.std(axis=0), 1e-12)
     return sorted(np.argsort(-spread, kind="stable")[:N_FEATURES].tolist())
@@ -186,7 +184,7 @@ def _draw_button(study: Study, content: dict[str, Any], anchor: ShownAnchor, pla
 
 def make_latent(study: Study, seed: int) -> Section | None:
     """Images decoded with z kept or moved; of a table, what label and z do to its features."""
-    if study.model is None or study.source is None:
+    if study.model is None or study.found.source is None:
         return None
     generator = np.random.default_rng([seed, 0x1A7E])
     sampled = study.draw_rows(N_SAMPLED, generator)
@@ -195,7 +193,7 @@ def make_latent(study: Study, seed: int) -> Section | None:
             "Each example is encoded, then decoded with its z kept and its label changed. What "
             "stays the same along a row is carried by z; what changes is carried by the label."
         )
-        rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
+        rows = choose_anchors(study.found.labels, study.found.environments, N_EXAMPLES, generator)
         body = join(_draw_images(study, study.model, rows, sampled))
         return Section("latent", "What z carries", lead, body)
     lead = (
@@ -206,7 +204,7 @@ def make_latent(study: Study, seed: int) -> Section | None:
     if len(study.feature_names) > MOST_FEATURES:
         lead += f" The {MOST_FEATURES} of {len(study.feature_names)} features that move most are "
         lead += "shown."
-    effects = measure_effects(study.model, *study.take(sampled))
+    effects = measure_effects(study.model, study.take(sampled))
     heats = [frame_figure(render_heat(heat)) for heat in plot_effects(effects, study)]
     return Section("latent", "What z carries", lead, element("div", *heats, class_="columns"))
 
@@ -215,12 +213,12 @@ def _draw_images(
     study: Study, model: LatentCovariateModel, rows: Ints, sampled: Ints
 ) -> Iterator[Html]:
     counterfactuals = decode_counterfactuals(model, *study.take(rows))
-    kept = plot_counterfactuals(counterfactuals, study.labels[rows], study.label_names)
+    kept = plot_counterfactuals(counterfactuals, study.found.labels[rows], study.label_names)
     note = "The framed image is the plain reconstruction, under the example's own label."
     if len(study.label_names) > MOST_LABELS:
         note += f" The first {MOST_LABELS} of {len(study.label_names)} labels are shown."
     yield frame_figure(render_images(kept), write_note(note), title="z kept, y changed")
-    traversals = traverse_latent(model, *study.take(sampled))
+    traversals = traverse_latent(model, study.take(sampled))
     moved = plot_traversals(traversals, counterfactuals.originals)
     note = (
         "From the mean z, in standard deviations, decoded as "

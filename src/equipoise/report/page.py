@@ -15,14 +15,8 @@ from equipoise.balancer import CausalBalancer
 from equipoise.diagnosis import BalanceDiagnostics
 from equipoise.files import write_whole
 from equipoise.progress import track
-from equipoise.report import balance_sections
+from equipoise.report import balance_sections, model_sections
 from equipoise.report.html import Html, Section, element, write_theme
-from equipoise.report.model_sections import (
-    make_gallery,
-    make_identifiability,
-    make_latent,
-    make_settings_section,
-)
 from equipoise.report.run import RunStory, draw_outcome, make_confusions, make_curves
 from equipoise.report.study import Study, make_study
 
@@ -112,9 +106,20 @@ def write_report(
             settings = run.settings
             name = f"{settings.algorithm} on {settings.dataset}, {settings.sampling} batches"
         if study is not None:
-            size = f"{len(study.labels):,} examples · "
-            sections += _make_balance(study, methods, seed)
-        sections.append(make_settings_section(study, run))
+            size = f"{len(study.found.labels):,} examples · "
+            sections += [
+                balance_sections.make_varying(study.diagnostics),
+                balance_sections.make_love(study.diagnostics),
+                balance_sections.make_cross(study.diagnostics),
+                None if methods is None else balance_sections.make_methods(methods),
+                balance_sections.make_overlap(study.diagnostics),
+                model_sections.make_gallery(study, seed),
+                model_sections.make_latent(study, seed),
+                model_sections.make_identifiability(study),
+                balance_sections.make_use(study.diagnostics),
+                balance_sections.make_tuning(study.diagnostics),
+            ]
+        sections.append(model_sections.make_settings_section(study, run))
         tracker.reach(2, "writing")
         names: Any = study or (run and run.description)
         size += f"{len(names.label_names)} labels · {len(names.environment_names)} environments"
@@ -125,22 +130,6 @@ def write_report(
             temporary.write_bytes(page.encode("utf-8", errors="xmlcharrefreplace"))
         tracker.finish(str(path))
     return path
-
-
-def _make_balance(study: Study, methods: pd.DataFrame | None, seed: int) -> list[Section | None]:
-    diagnostics = study.diagnostics
-    return [
-        balance_sections.make_varying(diagnostics),
-        balance_sections.make_love(diagnostics),
-        balance_sections.make_cross(diagnostics),
-        None if methods is None else balance_sections.make_methods(methods),
-        balance_sections.make_overlap(diagnostics),
-        make_gallery(study, seed),
-        make_latent(study, seed),
-        make_identifiability(study),
-        balance_sections.make_use(diagnostics),
-        balance_sections.make_tuning(diagnostics),
-    ]
 
 
 def render_page(

@@ -44,11 +44,11 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         )
 
 
-def draw_figure(parts: Sequence[pic.Part], *, n_columns: int = 3, title: str = "") -> Figure:
-    """The parts side by side, in rows of `n_columns`, with one legend for all."""
+def draw_figure(parts: Sequence[pic.Part], *, title: str = "") -> Figure:
+    """The parts side by side, in rows of three, with one legend for all."""
     from matplotlib.figure import Figure
 
-    n_columns = max(1, min(n_columns, len(parts)))
+    n_columns = max(1, min(3, len(parts)))
     n_rows = max(1, -(-len(parts) // n_columns))
     width, height = (max((part.inches[i] for part in parts), default=3.0) for i in (0, 1))
     figure = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
@@ -178,11 +178,9 @@ def _draw_images(axes: Axes, table: pic.ImageTable) -> None:
 # --- result tables -----------------------------------------------------------------------------
 
 
-def draw_bars(
-    chosen: Sequence[SelectedRun], *, selection: str = "balanced", ceiling: float | None = None
-) -> Figure:
+def draw_bars(chosen: Sequence[SelectedRun], *, ceiling: float | None = None) -> Figure:
     """A panel for each dataset, a group of bars for each algorithm, a bar for each sampling."""
-    shown = [run for run in chosen if run.selection == selection]
+    shown = [run for run in chosen if run.selection == "balanced"]
     panels = []
     for dataset in dict.fromkeys(run.dataset for run in shown):
         runs = [run for run in shown if run.dataset == dataset]
@@ -191,7 +189,7 @@ def draw_bars(
         axis = _name_ticks([name.replace("_", " ") for name in algorithms], 0.6)
         style: dict[str, Any] = {"caption": dataset, "inches": (5.2, 3.8)}
         panels.append(pic.Panel(f"Accuracy on {dataset}", marks, axis, PERCENT, **style))
-    return draw_figure(panels, title=f"checkpoints by {selection} validation")
+    return draw_figure(panels, title="checkpoints by balanced validation")
 
 
 def _name_ticks(names: Sequence[str], room: float, name: str = "") -> pic.Axis:
@@ -223,16 +221,14 @@ def _make_bars(runs: Sequence[SelectedRun], algorithms: Sequence[str]) -> list[p
     return marks
 
 
-def draw_curves(
-    table: ResultTable, *, axis: str, ceiling: float | None = None, label: int = 0
-) -> Figure:
-    """Columns are numbers along the axis; a row is named by its label at position `label`."""
+def draw_curves(table: ResultTable, *, axis: str, ceiling: float | None = None) -> Figure:
+    """Columns are numbers along the axis; a row is named by its first label."""
     x = [float(column) for column in table.columns]
     marks: list[pic.Mark] = []
     for row, color in zip(table.rows, KINDS * len(table.rows), strict=False):
         means = [math.nan if cell is None else cell.mean for cell in row.cells]
         spreads = [(cell.spread or 0.0) if cell else math.nan for cell in row.cells]
-        name = row.labels[label]
+        name = row.labels[0]
         kind = OF_BATCHES.get(name, color)
         marks += [pic.Line(kind, x, means, name, spreads), pic.Points(kind, x, means, size=3.0)]
     across = pic.Axis(min(x), max(x), tuple(zip(x, table.columns, strict=True)), axis)

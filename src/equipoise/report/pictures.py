@@ -279,14 +279,11 @@ def to_rgb(images: Tensor, brightness: tuple[float, float] = (0.0, 1.0)) -> Floa
 
 def tile(images: Floats, n_columns: int, gap: int = 2) -> Floats:
     """Images [B, h, w, 3] as one, row by row, with light gaps between."""
-    n, height, width, _ = images.shape
-    n_rows = -(-n // n_columns)
-    canvas = np.ones((n_rows * (height + gap) - gap, n_columns * (width + gap) - gap, 3))
-    for position, image in enumerate(images):
-        row, column = divmod(position, n_columns)
-        top, left = row * (height + gap), column * (width + gap)
-        canvas[top : top + height, left : left + width] = image
-    return canvas
+    missing = -len(images) % n_columns
+    framed = np.pad(images, ((0, missing), (0, gap), (0, gap), (0, 0)), constant_values=1.0)
+    _, height, width, _ = framed.shape
+    canvas = framed.reshape(-1, n_columns, height, width, 3).swapaxes(1, 2)
+    return canvas.reshape(-1, n_columns * width, 3)[:-gap, :-gap]
 
 
 def encode_image(pixels: Floats) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import (
@@ -31,10 +30,8 @@ from equipoise.benchmark import (
 from equipoise.report import html
 from equipoise.report.figures import plot_curves
 from equipoise.report.pictures import Heat, Mark, Panel, Points, make_axis, write_share
+from equipoise.report.study import Floats, Ints
 from equipoise.report.svg import render_heat, render_panel
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MOST_LABELS = 20
 _OPTIONS = ("dataset", "algorithm", "sampling", "test_environment", "seed", "data_seed")
@@ -50,15 +47,6 @@ SELECTION_KINDS = {"train-domain": "before", "balanced": "after"}
 
 
 @dataclass(frozen=True)
-class Confusion:
-    """Shares of predicted labels (columns) among the examples of each label (rows)."""
-
-    title: str
-    shares: Floats  # [m, m]; a row without examples is not a number
-    accuracy: float
-
-
-@dataclass(frozen=True)
 class RunStory:
     """What a run did; `confusions` are those of the checkpoint that `selection` chose."""
 
@@ -66,7 +54,7 @@ class RunStory:
     records: tuple[Record, ...]
     selected: dict[str, Record]
     selection: str | None
-    confusions: tuple[Confusion, ...]
+    confusions: tuple[Heat, ...]
     command: str
 
     @property
@@ -97,7 +85,7 @@ def tell_run(
         )
     names = directory.kept_selections()
     selection: str | None = None
-    confusions: tuple[Confusion, ...] = ()
+    confusions: tuple[Heat, ...] = ()
     if data is not None and names and settings.featurizer != OWN_FEATURIZER:
         trained = load_run(path, device=device)
         selection = trained.selection
@@ -112,37 +100,38 @@ def tell_run(
     )
 
 
-def _confuse(
-    trained: TrainedRun, data: RunData, balancer: CausalBalancer | None
-) -> Iterator[Confusion]:
+def _confuse(trained: TrainedRun, data: RunData, balancer: CausalBalancer | None) -> Iterator[Heat]:
     """Held out of the training environments, the same under balanced weights, out of domain."""
-    dataset, n_labels = data.dataset, len(trained.label_names)
+    dataset, names = data.dataset, trained.label_names
     parts = [data.held_out_parts[e] for e in data.training_environments]
     # An environment at a time: some algorithms look at the batch that they predict.
     rows = np.concatenate(parts)
     found = np.concatenate([trained.predict(dataset.subset(part)) for part in parts])
     labels = dataset.labels[rows]
-    yield _count("held out, training environments", labels, found, np.ones(len(rows)), n_labels)
+    yield _count("held out, training environments", labels, found, np.ones(len(rows)), names)
     if balancer is not None:
         # An example of a label that the balancer never saw weighs nothing.
         weights, known = np.zeros(len(rows)), np.flatnonzero(np.isin(labels, balancer.classes_))
         shown = data.show_balancer(dataset.subset(rows[known]))
         weights[known] = balancer.balanced_weights(shown)
-        yield _count("the same, balanced weights", labels, found, weights, n_labels)
+        yield _count("the same, balanced weights", labels, found, weights, names)
     if data.test_environment is not None:
         rows = data.train_parts[data.test_environment]
         found = trained.predict(dataset.subset(rows))
         title = f"out of domain, {dataset.environment_names[data.test_environment]}"
-        yield _count(title, dataset.labels[rows], found, np.ones(len(rows)), n_labels)
+        yield _count(title, dataset.labels[rows], found, np.ones(len(rows)), names)
 
 
-def _count(title: str, labels: Ints, found: Ints, weights: Floats, n_labels: int) -> Confusion:
+def _count(title: str, labels: Ints, found: Ints, weights: Floats, names: Sequence[str]) -> Heat:
+    """Shares of predicted labels (columns) among the examples of each label (rows)."""
+    n_labels, shown = len(names), names[:MOST_LABELS]
     table = np.bincount(labels * n_labels + found, weights, minlength=n_labels**2)
     table = table.reshape(n_labels, n_labels)
     total = table.sum(axis=1, keepdims=True)
     shares = np.divide(table, total, out=np.full_like(table, np.nan), where=total > 0)
-    accuracy = float(np.trace(table) / max(table.sum(), 1e-300))
-    return Confusion(title, shares, accuracy)
+    title += f": {write_share(float(np.trace(table) / max(table.sum(), 1e-300)), 1)} right"
+    cells = shares[:MOST_LABELS, :MOST_LABELS]
+    return Heat(title, cells, shown, shown, mark_diagonal=True, y_name="label")
 
 
 # --- the command that trains it again ---------------------------------------------------------
@@ -256,22 +245,6 @@ def plot_training(story: RunStory) -> Panel:
     )
 
 
-def plot_confusions(story: RunStory, n_labels: int = MOST_LABELS) -> list[Heat]:
-    """Which labels are taken for which, by part of the data."""
-    names = story.description.label_names[:n_labels]
-    return [
-        Heat(
-            f"{found.title}: {write_share(found.accuracy, 1)} right",
-            found.shares[:n_labels, :n_labels],
-            names,
-            names,
-            mark_diagonal=True,
-            y_name="label",
-        )
-        for found in story.confusions
-    ]
-
-
 def make_curves(story: RunStory) -> html.Section:
     """Accuracies over training, and what each selection rule chose."""
     lead = (
@@ -303,7 +276,7 @@ def make_confusions(story: RunStory) -> html.Section | None:
     )
     if len(story.description.label_names) > MOST_LABELS:
         lead += f" The first {MOST_LABELS} labels are shown."
-    panels = [html.frame_figure(render_heat(heat)) for heat in plot_confusions(story)]
+    panels = [html.frame_figure(render_heat(heat)) for heat in story.confusions]
     return html.Section(
         "confusions", "Errors", lead, html.element("div", html.join(panels), class_="columns")
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -21,22 +22,19 @@ from equipoise.latent import LatentCovariateModel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Shown = tuple[Source, Ints, Ints, Ints]  # examples, rows of them, their labels and environments
 
 
 @dataclass(frozen=True)
 class Study:
-    """What the sections of a report look at: examples, their codes, and what was made of them.
+    """What the sections of a report look at: examples, what was made of them, and their names.
 
-    `source` is None where the examples are not at hand; `texts` are shown in place of features.
+    `texts` are shown in place of features.
     """
 
     balancer: CausalBalancer
     diagnostics: BalanceDiagnostics
-    source: Source | None
-    labels: Ints
-    environments: Ints
-    log_scores: Floats
-    matches: Matches | None
+    found: Examined
     feature_names: tuple[str, ...]
     input_shape: tuple[int, ...]
     texts: Sequence[str] | None = None
@@ -54,18 +52,17 @@ class Study:
         return self.balancer.latent_model_
 
     @property
-    def examples(self) -> Source:
-        if self.source is None:
-            raise ValueError("the examples are not at hand: give those that were fitted as X")
-        return self.source
+    def matches(self) -> Matches | None:
+        return self.found.matches if isinstance(self.found.matches, Matches) else None
 
-    def take(self, rows: Ints) -> tuple[Source, Ints, Ints, Ints]:
+    def take(self, rows: Ints) -> Shown:
         """Examples, rows and their codes, as the views of the model ask for them."""
-        return self.examples, rows, self.labels[rows], self.environments[rows]
+        found = self.found
+        return found.source, rows, found.labels[rows], found.environments[rows]
 
     def draw_rows(self, n_at_most: int, generator: np.random.Generator) -> Ints:
         """All rows, or so many at random, in order."""
-        n = len(self.labels)
+        n = len(self.found.labels)
         if n <= n_at_most:
             return np.arange(n)
         return np.sort(generator.choice(n, n_at_most, replace=False))
@@ -98,18 +95,7 @@ def make_study(
         )
     if names is None:
         names = [f"feature {i + 1}" for i in range(n_features)]
-    return Study(
-        balancer,
-        diagnostics,
-        found.source,
-        found.labels,
-        found.environments,
-        found.log_scores,
-        found.matches if isinstance(found.matches, Matches) else None,
-        tuple(str(name) for name in names),
-        shape,
-        texts,
-    )
+    return Study(balancer, diagnostics, found, tuple(map(str, names)), shape, texts)
 
 
 class ShownMatch(NamedTuple):
@@ -157,11 +143,7 @@ def choose_anchors(
 
 def _count_before(codes: Ints) -> Ints:
     """How often each code [N] has come before, reading from the start."""
-    order = np.argsort(codes, kind="stable")
-    _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
-    before = np.empty(len(codes), dtype=np.int64)
-    before[order] = np.arange(len(codes)) - np.repeat(starts, counts)
-    return before
+    return np.asarray(pd.Series(codes).groupby(codes).cumcount())
 
 
 def find_farthest(matches: Matches, n_anchors: int) -> Ints:
@@ -230,20 +212,18 @@ def decode_counterfactuals(
     model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
 ) -> Counterfactuals:
     """Encode examples under their own labels (codes), then decode under every label (Figure 5)."""
-    x, z = _encode(model, source, examples, labels, environments)
+    x, z = _encode(model, (source, examples, labels, environments))
     every = torch.arange(model.settings.n_labels, device=x.device)
     decoded = torch.stack([model.decode(row.expand(len(every), -1), every) for row in z])
     return Counterfactuals(x.cpu(), decoded.cpu())
 
 
 @torch.no_grad()
-def traverse_latent(
-    model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
-) -> Traversals:
+def traverse_latent(model: LatentCovariateModel, shown: Shown) -> Traversals:
     """Move one z at a time around the mean of the examples; those that change most come first."""
-    _, z = _encode(model, source, examples, labels, environments)
+    _, z = _encode(model, shown)
     centre, spread = z.mean(0), z.std(0)
-    label = int(np.bincount(labels).argmax())
+    label = int(np.bincount(shown[2]).argmax())
     offsets = torch.linspace(-REACH, REACH, N_STEPS, device=z.device)
     fixed = torch.full((N_STEPS,), label, device=z.device)
     steps = [offsets[:, None] * one for one in torch.diag(spread)]  # one z at a time
@@ -254,11 +234,9 @@ def traverse_latent(
 
 
 @torch.no_grad()
-def measure_effects(
-    model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
-) -> FeatureEffects:
+def measure_effects(model: LatentCovariateModel, shown: Shown) -> FeatureEffects:
     """How far label and each z move the features of a table, at the mean z of the examples."""
-    x, z = _encode(model, source, examples, labels, environments)
+    x, z = _encode(model, shown)
     centre, spread = z.mean(0), z.std(0)
     scale = x.flatten(1).double().std(0).clamp_min(1e-12)
     every = torch.arange(model.settings.n_labels, device=z.device)
@@ -273,11 +251,9 @@ def measure_effects(
     return FeatureEffects(by_label.T.cpu().numpy(), torch.stack(by_z, dim=1).cpu().numpy())
 
 
-def _encode(
-    model: LatentCovariateModel, source: Source, examples: Ints, labels: Ints, environments: Ints
-) -> tuple[Tensor, Tensor]:
+def _encode(model: LatentCovariateModel, shown: Shown) -> tuple[Tensor, Tensor]:
     """Examples [B, …] and their z [B, n], on the model's device."""
-    device = model.label_counts.device
-    x = source.fetch(examples).to(device)
-    y, e = torch.from_numpy(labels).to(device), torch.from_numpy(environments).to(device)
+    (source, rows, *codes), device = shown, model.label_counts.device
+    x = source.fetch(rows).to(device)
+    y, e = (torch.from_numpy(part).to(device) for part in codes)
     return x, model.encode(x, y, e)[0]

@@ -26,7 +26,7 @@ from equipoise.diagnosis import BalanceDiagnostics
 from equipoise.report import figures
 from equipoise.report.paper import draw_figure
 from equipoise.report.pictures import Part, is_image
-from equipoise.report.run import RunStory, plot_confusions, plot_training, tell_run
+from equipoise.report.run import RunStory, plot_training, tell_run
 from equipoise.report.study import (
     Study,
     choose_anchors,
@@ -203,7 +203,7 @@ def draw_plot(
             return draw_figure([plot_training(target.run)])
         if not target.run.confusions:
             raise ValueError(missing or "this run has no weights yet")
-        return draw_figure(plot_confusions(target.run))
+        return draw_figure(target.run.confusions)
     if target.balancer is None:
         raise ValueError(missing or "this run has no balancer")
     found = target.balancer.examine(target.examples, target.labels, target.environments)
@@ -215,7 +215,7 @@ def draw_plot(
         if not parts:
             raise ValueError(f"there is nothing to plot: {_WHY_EMPTY[kind]}")
         return draw_figure(parts)
-    if study.source is None:
+    if study.found.source is None:
         raise ValueError(missing)
     return draw_figure(_plot_examples(kind, study, np.random.default_rng([seed, 0x9107])))
 
@@ -265,7 +265,7 @@ def _plot_examples(kind: str, study: Study, generator: np.random.Generator) -> S
     if kind == "gallery":
         if study.matches is None:
             raise ValueError("this balancer weights examples and matches none: see the report")
-        rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
+        rows = choose_anchors(study.found.labels, study.found.environments, N_EXAMPLES, generator)
         n_labels = len(study.label_names)
         return [figures.plot_gallery(study, show_anchors(study.matches, rows, n_labels=n_labels))]
     if study.model is None:
@@ -274,11 +274,11 @@ def _plot_examples(kind: str, study: Study, generator: np.random.Generator) -> S
             'balance_on="all"'
         )
     if shown and kind == "counterfactuals":
-        rows = choose_anchors(study.labels, study.environments, N_EXAMPLES, generator)
+        rows = choose_anchors(study.found.labels, study.found.environments, N_EXAMPLES, generator)
         kept = decode_counterfactuals(study.model, *study.take(rows))
-        return [figures.plot_counterfactuals(kept, study.labels[rows], study.label_names)]
+        return [figures.plot_counterfactuals(kept, study.found.labels[rows], study.label_names)]
     rows = study.draw_rows(N_SAMPLED, generator)
     if not shown:
-        return figures.plot_effects(measure_effects(study.model, *study.take(rows)), study)
-    moved = traverse_latent(study.model, *study.take(rows))
-    return [figures.plot_traversals(moved, study.examples.fetch(rows[:N_EXAMPLES]))]
+        return figures.plot_effects(measure_effects(study.model, study.take(rows)), study)
+    moved = traverse_latent(study.model, study.take(rows))
+    return [figures.plot_traversals(moved, study.found.source.fetch(rows[:N_EXAMPLES]))]

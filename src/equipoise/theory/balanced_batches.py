@@ -7,16 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.stats import chi2, combine_pvalues
 
 from equipoise.balance import BalancedBatchSampler, MatchSource, match_covariate, match_scores
 from equipoise.balancer import CausalBalancer
 from equipoise.diagnosis import cross_table, mutual_information
 from equipoise.theory.outcome import Experiment, Judgement, Record
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from equipoise.theory.scm import Floats, Ints, SyntheticSample
 
 LEARNED = "learned score"
 MATCHINGS = ("covariate", "true score", LEARNED)
@@ -38,22 +35,12 @@ COLOURS = dict(zip(MATCHINGS, ("#1b7837", "#7fbf7b", "#2166ac"), strict=True))
 # --- Theorem 3.7: the share of every label, given Z and E ---------------------------------------
 
 
-@dataclass(frozen=True)
-class DiscreteSample:
-    """Examples with a covariate of a few values, their features, and the true log-score."""
-
-    x: Floats  # [N, features]
-    labels: Ints
-    environments: Ints
-    z: Ints
-    log_propensity: Floats  # [N, m], of the sample itself: what is matched is what was drawn
-
-
-def sample_discrete(n_examples: int, n_labels: int, *, seed: int) -> DiscreteSample:
+def sample_discrete(n_examples: int, n_labels: int, *, seed: int) -> SyntheticSample:
     """A covariate with a value for every label, which goes with it more or less by environment.
 
     x shows the covariate clearly and the label faintly, as colour and shape do in ColoredMNIST.
-    The other labels of a value are uneven, so that no two values have the same score.
+    The other labels of a value are uneven, so that no two values have the same score. Scores are
+    those of the sample itself: what is matched is what was drawn.
     """
     shape = (len(STRENGTHS), n_labels, n_labels)  # environments, values, labels
     own, strength = np.eye(n_labels), np.array(STRENGTHS)[:, None, None]
@@ -76,7 +63,7 @@ def sample_discrete(n_examples: int, n_labels: int, *, seed: int) -> DiscreteSam
         )
     shares = np.log(counts / counts.sum(axis=2, keepdims=True))
     x = np.concatenate([shown, faint], axis=1)
-    return DiscreteSample(x, labels, environments, z, shares[environments, z])
+    return SyntheticSample(x, labels, environments, z, shares[environments, z])
 
 
 def balanced_share(propensity: Floats, n_matches: int, n_labels: int) -> Floats:
@@ -120,19 +107,11 @@ def measure_balance(case: BalanceCase) -> Record:
     m, sample = case.n_labels, sample_discrete(case.n_examples, case.n_labels, seed=case.seed)
     # Draws of its own for every case, so that their p-values are independent.
     place = [case.seed, m, case.n_matches, MATCHINGS.index(case.matching)]
-    sampler = BalancedBatchSampler(
-        sample.labels,
-        sample.environments,
-        _match(sample, case),
-        anchors_per_environment=250,
-        n_matches=case.n_matches,
-        seed=int(np.random.SeedSequence(place).generate_state(1)[0]),
-    )
+    seed = int(np.random.SeedSequence(place).generate_state(1)[0])
     y, z, e = sample.labels, sample.z, sample.environments
+    rows = _draw_epochs(y, e, _match(sample, case), 250, case.n_matches, seed, case.epochs)
     shape = (len(STRENGTHS), m, m)
-    data, drawn = count_cells(y, z, e, shape), np.zeros(shape)
-    for batch in (np.asarray(batch) for _ in range(case.epochs) for batch in sampler):
-        drawn += count_cells(y[batch], z[batch], e[batch], shape)
+    data, drawn = count_cells(y, z, e, shape), count_cells(y[rows], z[rows], e[rows], shape)
     propensity = data / data.sum(axis=2, keepdims=True)
     expected = balanced_share(propensity, case.n_matches, m)
     gap = np.abs(drawn / drawn.sum(axis=2, keepdims=True) - expected)
@@ -144,7 +123,7 @@ def measure_balance(case: BalanceCase) -> Record:
     }
 
 
-def _match(sample: DiscreteSample, case: BalanceCase) -> MatchSource:
+def _match(sample: SyntheticSample, case: BalanceCase) -> MatchSource:
     codes = sample.labels, sample.environments
     if case.matching == "covariate":
         generator = np.random.default_rng([case.seed, 1])
@@ -199,7 +178,7 @@ def examine_ties(n_examples: int, *, seed: int) -> pd.DataFrame:
     for name, (n_nearest, at_random) in TIES.items():
         breaker = np.random.default_rng([seed, 1]) if at_random else None
         matches = match_scores(log_scores, labels, n_nearest=n_nearest, generator=breaker)
-        rows = _draw_epoch(labels, matches, anchors=250, n_matches=1, seed=seed)
+        rows = _draw_epochs(labels, np.zeros_like(labels), matches, 250, 1, seed)
         given_z = count_cells(labels[rows], z[rows], np.zeros_like(rows), (1, 4, 2))[0]
         both = given_z, given_z.reshape(2, 2, 2).sum(axis=1)
         gaps = [np.abs(n[:, 0] / n.sum(axis=1) - 0.5).max() for n in both]
@@ -207,13 +186,13 @@ def examine_ties(n_examples: int, *, seed: int) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["match", "largest gap given Z", "given s(Z)"])
 
 
-def _draw_epoch(
-    labels: Ints, matches: MatchSource, *, anchors: int, n_matches: int, seed: int
+def _draw_epochs(
+    labels: Ints, places: Ints, matches: MatchSource, anchors: int, a: int, seed: int, n: int = 1
 ) -> Ints:
-    """The examples of all batches of an epoch, in one environment."""
-    sizes = {"anchors_per_environment": anchors, "n_matches": n_matches, "seed": seed}
-    sampler = BalancedBatchSampler(labels, np.zeros_like(labels), matches, **sizes)
-    return np.concatenate([np.asarray(batch) for batch in sampler])
+    """The examples of all batches of n epochs."""
+    sizes = {"anchors_per_environment": anchors, "n_matches": a, "seed": seed}
+    sampler = BalancedBatchSampler(labels, places, matches, **sizes)
+    return np.concatenate([np.asarray(batch) for _ in range(n) for batch in sampler])
 
 
 # --- Theorem 3.6: a function balances if and only if it is finer than the score -----------------
@@ -268,11 +247,9 @@ def examine_functions(n_examples: int, *, seed: int) -> pd.DataFrame:
     before = mutual_information(cross_table(z, labels))
     found = []
     for name, codes in FUNCTIONS.items():
-        function = np.array(codes)
-        matches = match_covariate(
-            function[z], labels, np.zeros_like(labels), n_labels=m, generator=generator
-        )
-        rows = _draw_epoch(labels, matches, anchors=100, n_matches=m - 1, seed=seed)
+        function, place = np.array(codes), np.zeros_like(labels)
+        matches = match_covariate(function[z], labels, place, n_labels=m, generator=generator)
+        rows = _draw_epochs(labels, place, matches, 100, m - 1, seed)
         left = mutual_information(cross_table(z[rows], labels[rows]))
         told = conditional_information(PROPENSITY / n_values, function)
         found.append((name, is_finer(function, PROPENSITY), told, left, before))

@@ -100,19 +100,10 @@ def list_cases(seed: int, quick: bool) -> list[IdentificationCase]:
 
 def make_scm(case: IdentificationCase) -> SyntheticSCM:
     """The world of a case. Squares make k = 2 harder, so its mixing bends less."""
-    slope, *spreads = (0.2, 2.0, 0.7) if case.statistics == 1 else (0.3, 1.0, 1.0)
-    return SyntheticSCM(
-        n_latents=case.n_latents,
-        n_labels=case.n_labels,
-        n_environments=case.n_environments,
-        statistics=case.statistics,
-        slope=slope,
-        mechanism=case.mechanism,
-        environment_spread=spreads[0],
-        label_spread=spreads[1],
-        rank=case.rank,
-        seed=case.seed,
-    )
+    sizes = ("n_latents", "n_labels", "n_environments", "statistics", "mechanism", "rank", "seed")
+    own = {name: getattr(case, name) for name in sizes}
+    slope, between, within = (0.2, 2.0, 0.7) if case.statistics == 1 else (0.3, 1.0, 1.0)
+    return SyntheticSCM(**own, slope=slope, environment_spread=between, label_spread=within)
 
 
 def fit_case(case: IdentificationCase, sample: SyntheticSample) -> LatentCovariateModel:

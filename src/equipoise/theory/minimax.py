@@ -11,7 +11,6 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.stats import norm
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -19,9 +18,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from equipoise.balancer import CausalBalancer
 from equipoise.theory.outcome import Experiment, Judgement, Record
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from equipoise.theory.scm import Floats, Ints
 
 BATCHES = {"random": "ERM", "balanced": "balanced"}
 ANCHORS = 128  # of every environment in a batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class SyntheticSample:
     x: Floats  # [N, features]
     labels: Ints  # [N]
     environments: Ints  # [N]
-    z: Floats  # [N, n]
+    z: NDArray[Any]  # [N, n], or codes [N]
     log_propensity: Floats  # [N, m]: log p^e(y | z)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -98,22 +99,19 @@ class BlockedEngine:
         return rows[real], places[real]
 
 
+@dataclass
 class Shortlist:
     """Pairs wait here until there are enough of them to be measured together."""
 
-    def __init__(
-        self,
-        metric: Metric,
-        anchors: Scores,
-        candidates: Scores,
-        k: int,
-        result: Nearest,
-        only_positions: bool = False,
-    ) -> None:
-        self.metric, self.anchors, self.candidates = metric, anchors, candidates
-        self.k, self.result, self.only_positions = k, result, only_positions
-        self._waiting: list[tuple[IntArray, IntArray, IntArray]] = []
-        self._n_anchors = self._n_pairs = 0
+    metric: Metric
+    anchors: Scores
+    candidates: Scores
+    k: int
+    result: Nearest
+    only_positions: bool = False
+    _waiting: list[tuple[IntArray, IntArray, IntArray]] = field(default_factory=list)
+    _n_anchors: int = 0
+    _n_pairs: int = 0
 
     def add(self, anchors: IntArray, rows: IntArray, places: IntArray) -> None:
         self._waiting.append((anchors, rows + self._n_anchors, places))

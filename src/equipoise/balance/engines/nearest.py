@@ -48,10 +48,7 @@ def rank_table(
     for start in range(0, n, step):
         part = slice(start, start + step)
         positions = table[part]
-        p = anchors.take(part)
-        distances = metric.distance(
-            Scores(p.log[:, None], p.prob[:, None]), candidates.take(positions)
-        )
+        distances = metric.distance(anchors.take(part).upright(), candidates.take(positions))
         distances[positions < 0] = np.inf
         result.put(part, first_k(distances, positions, k))
     return result
@@ -107,19 +104,10 @@ class DirectEngine:
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
         result = Nearest.empty(len(anchors), k)
-        across = min(len(self.candidates), _PAIRS_AT_ONCE)
-        down = max(1, _PAIRS_AT_ONCE // across)
-        for start in range(0, len(anchors), down):
-            rows = slice(start, start + down)
-            result.put(rows, self._nearest(anchors.take(rows), k, across))
+        step = max(1, _PAIRS_AT_ONCE // len(self.candidates))
+        for start in range(0, len(anchors), step):
+            part = slice(start, start + step)
+            distances = self.metric.distance(anchors.take(part).upright(), self.candidates)
+            positions = np.broadcast_to(np.arange(len(self.candidates)), distances.shape)
+            result.put(part, first_k(distances, positions, k))
         return result
-
-    def _nearest(self, anchors: Scores, k: int, across: int) -> Nearest:
-        best = Nearest.empty(len(anchors), k)
-        p = Scores(anchors.log[:, None], anchors.prob[:, None])
-        for start in range(0, len(self.candidates), across):
-            part = self.candidates.take(slice(start, start + across))
-            distances = self.metric.distance(p, part)
-            positions = np.broadcast_to(np.arange(len(part)), distances.shape)
-            best = best.merge(first_k(distances, positions, k), start)
-        return best

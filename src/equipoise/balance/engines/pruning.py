@@ -267,34 +267,31 @@ _OUT_OF_CACHE = 1 << 14  # candidates
 _SQUARES_UNDERFLOW = 1e-150  # the tree squares differences; smaller ones are lost to it
 
 
-class _WideningEngine:
+class _WideningEngine(DirectEngine):
     """Looks at some candidates of each anchor, and at more where the rest may be as near."""
-
-    metric: Metric
-    candidates: Scores
 
     def _search(
         self,
         propose: Callable[[Scores, int], tuple[IntArray, FloatArray]],
         anchors: Scores,
-        rows: IntArray,
+        order: IntArray,
         k: int,
         widest: int,
         result: Nearest,
     ) -> None:
         """`propose` gives some positions [n, w], and the least distance of all others [n]."""
-        width = k + 1
-        while len(rows):
-            p = anchors.take(rows)
-            if width >= len(self.candidates) or width > widest:
-                result.put(rows, DirectEngine(self.metric, self.candidates).nearest(p, k))
-                return
-            table, bound = propose(p, width)
-            found = rank_table(self.metric, p, self.candidates, table, k)
-            proven = found.distances[:, -1] < bound
-            result.put(rows[proven], Nearest(found.distances[proven], found.positions[proven]))
-            rows = rows[~proven]
-            width *= 4
+        for start in range(0, len(order), _ROWS_AT_ONCE):
+            rows, width = order[start : start + _ROWS_AT_ONCE], k + 1
+            while len(rows) and width < len(self.candidates) and width <= widest:
+                p = anchors.take(rows)
+                table, bound = propose(p, width)
+                found = rank_table(self.metric, p, self.candidates, table, k)
+                proven = found.distances[:, -1] < bound
+                result.put(rows[proven], Nearest(found.distances[proven], found.positions[proven]))
+                rows = rows[~proven]
+                width *= 4
+            if len(rows):
+                result.put(rows, DirectEngine.nearest(self, anchors.take(rows), k))
 
 
 class LineEngine(_WideningEngine):
@@ -310,7 +307,7 @@ class LineEngine(_WideningEngine):
     def __init__(self, metric: Metric, candidates: Scores) -> None:
         if candidates.log.shape[1] != 2:
             raise ValueError(f"engine 'line' needs two labels, not {candidates.log.shape[1]}")
-        self.metric, self.candidates = metric, candidates
+        super().__init__(metric, candidates)
         columns = [candidates.column(label) for label in (0, 1)]
         self._orders = [np.argsort(metric.key(column), kind="stable") for column in columns]
         self._columns = [
@@ -323,9 +320,7 @@ class LineEngine(_WideningEngine):
         for label in (0, 1):
             rows = np.flatnonzero(rarer == bool(label))
             rows = rows[np.argsort(anchors.log[rows, label])]  # neighbours share cache lines
-            for start in range(0, len(rows), _ROWS_AT_ONCE):
-                some = rows[start : start + _ROWS_AT_ONCE]
-                self._search(partial(self._window, label), anchors, some, k, _WIDEST, result)
+            self._search(partial(self._window, label), anchors, rows, k, _WIDEST, result)
         return result
 
     def _window(self, label: int, anchors: Scores, reach: int) -> tuple[IntArray, FloatArray]:
@@ -351,7 +346,7 @@ class KDTreeEngine(_WideningEngine):
     def __init__(self, metric: Metric, candidates: Scores) -> None:
         if metric.order is None:
             raise ValueError(f"engine 'kdtree' knows only Lp metrics, not {metric.name!r}")
-        self.metric, self.candidates = metric, candidates
+        super().__init__(metric, candidates)
         self._tree = cKDTree(candidates.prob, balanced_tree=False)
 
     def nearest(self, anchors: Scores, k: int) -> Nearest:
@@ -359,9 +354,7 @@ class KDTreeEngine(_WideningEngine):
         order = np.arange(len(anchors))
         if len(self.candidates) > _OUT_OF_CACHE and len(anchors) > _ROWS_AT_ONCE:
             order, _ = partition(anchors.bare(), 64)  # neighbours walk the same branches
-        for start in range(0, len(anchors), _ROWS_AT_ONCE):
-            some = order[start : start + _ROWS_AT_ONCE]
-            self._search(self._neighbours, anchors, some, k, 64 * k, result)
+        self._search(self._neighbours, anchors, order, k, 64 * k, result)
         return result
 
     def _neighbours(self, p: Scores, width: int) -> tuple[IntArray, FloatArray]:
