@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from equipoise.latent.cells import Cells, Floats
 from equipoise.latent.interaction import find_whitening
@@ -44,6 +43,8 @@ def fit_kinds(x: Floats, cells: Cells, n_kinds: int) -> Floats:
 
 def _iterate_starts(x: Floats, cells: Cells, n_kinds: int) -> Iterator[Floats]:
     """First memberships [N, kinds]."""
+    from sklearn.cluster import KMeans  # slow to import
+
     views = [x] * RANDOM_STARTS
     residual = cells.residual(x)
     for width in WIDTHS:
