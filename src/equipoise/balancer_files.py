@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Balancer = TypeVar("Balancer", bound="CausalBalancer")
 
-FORMAT = 3  # of 3 on, no file holds NaN: values are checked once, before they are written
+FORMAT = 4  # of 3 on, no file holds NaN: values are checked once, before they are written
 
 
 def save_balancer(balancer: CausalBalancer, path: str | Path) -> None:

@@ -44,8 +44,8 @@ class ColumnEncoding:
     """How columns become features: normal scores of numbers, indicators of categories.
 
     Normal scores replace a number by the normal quantile of its rank. Heavy tails and units
-    then do not matter. A column may first be shifted by environment, so that a site whose
-    instrument reads higher is not taken for a varying link.
+    then do not matter. A column may first be scaled and shifted by environment, so that a site
+    with another unit, or whose instrument reads higher, is not taken for a varying link.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ class ColumnEncoding:
         The value an indicator stands for; NaN for a number.
     knots, heights : float array [q, 256]
         The map of a number to its normal score; empty rows for indicators.
-    shift : float array [E, q]
-        Subtracted from a number before its score.
+    gain, shift : float array [E, q]
+        A number is divided by the one, less the other, before its score.
     mean, scale : float array [q]
     """
 
@@ -65,6 +65,7 @@ class ColumnEncoding:
     level: Floats
     knots: Floats
     heights: Floats
+    gain: Floats
     shift: Floats
     mean: Floats
     scale: Floats
@@ -78,7 +79,7 @@ class ColumnEncoding:
         values = np.empty((len(x), len(self.column)))
         for j, column in enumerate(self.column):
             if np.isnan(self.level[j]):
-                moved = x[:, column] - self.shift[environments, j]
+                moved = x[:, column] / self.gain[environments, j] - self.shift[environments, j]
                 values[:, j] = np.interp(moved, self.knots[j], self.heights[j])
             else:
                 values[:, j] = x[:, column] == self.level[j]
@@ -132,6 +133,7 @@ def encode_components(z: Floats, n_environments: int) -> ColumnEncoding:
         np.full(n, np.nan),
         z.mean(axis=0)[:, None] + scale * heights,
         heights,
+        np.ones((n_environments, n)),
         np.zeros((n_environments, n)),
         np.zeros(n),
         np.ones(n),
@@ -149,22 +151,24 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
     """
     n, p = x.shape
     sources, cells = _group_one_hot(x), Cells.of(labels, environments)
-    rows: list[tuple[int, float, Floats, Floats, Floats]] = []
-    empty = np.zeros(_KNOTS)
+    rows: list[tuple[int, float, Floats, Floats, Floats, Floats]] = []
+    empty, nowhere = np.zeros(_KNOTS), np.zeros(cells.n_environments)
     for column in range(p):
         values, counts = np.unique(x[:, column], return_counts=True)
         if len(values) < 2:
             continue
         if len(values) > min(MAX_LEVELS, n // 2):
-            shift = _choose_shift(x[:, column], counts, cells)
-            knots, heights = _score_normally(x[:, column] - shift[environments])
-            rows.append((column, np.nan, knots, heights, shift))
+            gain, shift = _align(x[:, column], counts, cells)
+            knots, heights = _score_normally(
+                x[:, column] / gain[environments] - shift[environments]
+            )
+            rows.append((column, np.nan, knots, heights, gain, shift))
             continue
         enough = max(MIN_OF_LEVEL, MIN_SHARE_OF_LEVEL * n)
         # The second of two values is the first one's complement.
         for value, count in list(zip(values, counts, strict=True))[len(values) == 2 :]:
             if min(count, n - count) >= enough:
-                rows.append((column, float(value), empty, empty, np.zeros(cells.n_environments)))
+                rows.append((column, float(value), empty, empty, nowhere + 1, nowhere))
     if not rows:
         raise ValueError("every column is constant: there is nothing to balance on")
     own = np.array([row[0] for row in rows], dtype=np.int64)
@@ -176,6 +180,7 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
         np.stack([row[2] for row in rows]),
         np.stack([row[3] for row in rows]),
         np.stack([row[4] for row in rows], axis=1),
+        np.stack([row[5] for row in rows], axis=1),
         np.zeros(q),
         np.ones(q),
     )
@@ -204,30 +209,45 @@ def _score_normally(values: Floats) -> tuple[Floats, Floats]:
     )
 
 
-def _choose_shift(values: Floats, counts: Ints, cells: Cells) -> Floats:
-    """What each environment adds to a column, label apart; 0 where taking it out does not help.
+def _align(values: Floats, counts: Ints, cells: Cells) -> tuple[Floats, Floats]:
+    """What each environment multiplies a column by, and adds; 1 and 0 where that does not help.
 
-    A constant added in an environment is no label × environment interaction, but it is one on
-    the scale of ranks, in spread too. So the column is shifted if that makes the interaction,
-    that of its square included, smaller.
+    A constant added in an environment, or another unit, is no label × environment interaction,
+    but it is one on the scale of ranks, in spread too. So the column is shifted, or scaled and
+    shifted, if that makes the interaction, that of its square included, smaller.
     """
-    none = np.zeros(cells.n_environments)
+    one, zero = np.ones(cells.n_environments), np.zeros(cells.n_environments)
     if counts.max() > 0.02 * len(values) + 1:  # a value of its own, such as 0: no shift keeps it
-        return none
-    low, high = np.quantile(values, [0.02, 0.98])
-    shift = cells.environment_effects(np.clip(values, low, high)[:, None])[:, 0]
+        return one, zero
+    options = [(one, zero), (one, _find_shift(values, cells)), _find_gain(values, cells)]
     strengths = []
-    for option in (none, shift):
-        scores = np.interp(
-            values - option[cells.environments],
-            *_score_normally(values - option[cells.environments]),
-        )
-        residual = cells.residual(scores[:, None])
+    for gain, shift in options:
+        moved = values / gain[cells.environments] - shift[cells.environments]
+        residual = cells.residual(np.interp(moved, *_score_normally(moved))[:, None])
         squares = cells.residual(residual**2)
         strengths.append(
             _measure_interaction(residual, cells) + _measure_interaction(squares, cells)
         )
-    return shift if strengths[1] < strengths[0] else none
+    return options[int(np.argmin(strengths))]
+
+
+def _find_shift(values: Floats, cells: Cells) -> Floats:
+    low, high = np.quantile(values, [0.02, 0.98])
+    return cells.environment_effects(np.clip(values, low, high)[:, None])[:, 0]
+
+
+def _find_gain(values: Floats, cells: Cells) -> tuple[Floats, Floats]:
+    """Spread of each environment within its cells, relative to their mean, and the shift then."""
+    clipped = values.copy()
+    for environment in range(cells.n_environments):
+        own = cells.environments == environment
+        clipped[own] = np.clip(values[own], *np.quantile(values[own], [0.02, 0.98]))
+    within = cells.within(clipped[:, None])[:, 0]
+    places = cells.environments
+    spread = np.sqrt(np.bincount(places, within**2) / np.bincount(places))
+    gain = np.where(spread > 0, spread, 1.0)
+    gain /= np.exp(np.log(gain).mean())
+    return gain, cells.environment_effects((clipped / gain[places])[:, None])[:, 0]
 
 
 def _measure_interaction(residual: Floats, cells: Cells) -> float:
