@@ -91,6 +91,49 @@ def test_what_environments_add_to_columns_is_no_varying_link():
     assert found <= 1
 
 
+def test_another_unit_in_an_environment_is_no_varying_link():
+    found, plain = 0, 0
+    for seed in range(10):
+        rng, y, e, _ = make_codes(seed)
+        x = make_content(rng, y)
+        unit = np.array([1.0, 4.0])[e][:, None]
+        found += len(find(x * unit + 20 * e[:, None], y, e, seed)[0]) > 0
+        plain += len(find(x, y, e, seed)[0]) > 0
+    assert plain <= 1
+    assert found <= 2
+
+
+def test_a_covariate_is_found_whatever_the_units_of_environments():
+    rng, y, e, covariate = make_codes()
+    x = np.insert(make_content(rng, y), 3, covariate + 0.3 * rng.normal(size=N), axis=1)
+    _, columns, _ = find(x * np.array([1.0, 18.0])[e][:, None], y, e)
+    assert columns == {3}
+
+
+def make_styles(seed, n=2000, q=60):
+    """Seven labels with a preferred one of four styles, which shift a few of many features."""
+    rng = np.random.default_rng(seed)
+    y, e = rng.integers(7, size=n), rng.integers(2, size=n)
+    style = np.where(rng.random(n) < np.where(e == 0, 0.95, 0.8), y % 4, rng.integers(4, size=n))
+    turn = np.linalg.qr(rng.normal(size=(q, q)))[0]
+    of_label, of_style = 2.0 * rng.normal(size=(7, 8)), 5.0 * np.eye(4)[:, :3]
+    effects = np.concatenate([of_style[style], of_label[y], np.zeros((n, q - 11))], axis=1)
+    return (effects + rng.normal(size=(n, q))) @ turn, y, e, style
+
+
+def test_styles_of_few_rows_are_told_apart_by_a_mixture_of_kinds():
+    explained = []
+    for seed in range(2):
+        x, y, e, style = make_styles(seed)
+        part, _, coordinates = find(x, y, e, seed)
+        assert part.table["hypothesis"].iloc[-1].endswith("kinds")
+        design = np.column_stack([coordinates, np.eye(7)[y]])
+        truth = np.eye(4)[style]
+        rest = truth - design @ np.linalg.lstsq(design, truth, rcond=None)[0]
+        explained.append(1 - rest.var(axis=0).sum() / truth.var(axis=0).sum())
+    assert min(explained) > 0.8
+
+
 def test_columns_that_labels_and_environments_determine_do_not_vary():
     _, y, e, _ = make_codes(n=400)
     part, _, coordinates = find(np.stack([y, e], axis=1).astype(float), y, e)

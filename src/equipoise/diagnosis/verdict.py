@@ -25,7 +25,10 @@ NOTHING, LITTLE = 0.02, 0.1
 #: p-value of the tests that a verdict makes: what is left, and whether the link itself differs.
 LEVEL = 0.05
 WHEN = ("before", "after")
-SHOWN = "A linear model cannot use squares or products: for it, balancing costs and saves less."
+SHOWN = (
+    "Squares or products vary: a linear model cannot use them, so balancing costs it and saves it "
+    "less; a larger model learns more of them."
+)
 
 NOTHING_FOUND, REMOVED, REDUCED, LEFT = "nothing found", "removed", "reduced", "left"
 CONTENT, NOT_TESTED = "found, but it may be the label's own content", "not tested"
@@ -94,7 +97,7 @@ class Evidence:
     n_matches, n_labels : int
         Matches of an anchor, None without matches.
     shown : bool
-        Price and protection are of classifiers that were shown squares or products.
+        Squares or products that vary were shown to the linear classifier.
     """
 
     varying: VaryingPart | None

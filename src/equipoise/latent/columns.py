@@ -22,6 +22,8 @@ MIN_OF_LEVEL = 5
 MIN_SHARE_OF_LEVEL = 0.002
 _KNOTS = 256
 _FAR = 5.0  # standard deviations
+#: Spreads within cells that differ more than by this factor are of different units.
+OTHER_UNIT = 3.0
 
 
 @dataclass(frozen=True)
@@ -214,12 +216,16 @@ def _align(values: Floats, counts: Ints, cells: Cells) -> tuple[Floats, Floats]:
 
     A constant added in an environment, or another unit, is no label × environment interaction,
     but it is one on the scale of ranks, in spread too. So the column is shifted, or scaled and
-    shifted, if that makes the interaction, that of its square included, smaller.
+    shifted, if that makes the interaction, that of its square included, smaller. Where spreads
+    differ by a large factor it is scaled in any case.
     """
     one, zero = np.ones(cells.n_environments), np.zeros(cells.n_environments)
     if counts.max() > 0.02 * len(values) + 1:  # a value of its own, such as 0: no shift keeps it
         return one, zero
-    options = [(one, zero), (one, _find_shift(values, cells)), _find_gain(values, cells)]
+    scaled = _find_gain(values, cells)
+    if scaled[0].max() > OTHER_UNIT * scaled[0].min():
+        return scaled
+    options = [(one, zero), (one, _find_shift(values, cells)), scaled]
     strengths = []
     for gain, shift in options:
         moved = values / gain[cells.environments] - shift[cells.environments]

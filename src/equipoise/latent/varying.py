@@ -144,7 +144,7 @@ def find_varying(
             return _linear(np.eye(q)[:, own], len(own), first.p_value, steps)
     search.take_directions(tests, first, rotated)
     spread = not (rotated or search.n_sources or search.is_independent)
-    if spread and len(search.found) > 1:
+    if spread and cells.freedom > 1:
         search.take_kinds()
     steps += search.steps
     return _linear(np.stack(search.found, 1), search.n_sources, first.p_value, steps)
