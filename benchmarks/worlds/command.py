@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from scipy.stats import beta
+from threadpoolctl import threadpool_limits
 
 from benchmarks.worlds.catalog import WORLDS
 from benchmarks.worlds.measure import Measurement, count_directions, measure
@@ -74,10 +75,10 @@ def run_all(
     lines.parent.mkdir(parents=True, exist_ok=True)
     if lines.exists() and not lines.read_text().endswith("\n"):
         lines.write_text(lines.read_text() + "\n")  # what an interruption cut short
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes that joblib starts
     work = Parallel(n_jobs=jobs, return_as="generator_unordered")
     done = work(delayed(measure_one)(name, seed) for name, seed in missing)
-    with Progress(console=console, transient=True) as progress:
+    with Progress(console=console, transient=True) as progress, threadpool_limits(1):
         task = progress.add_task("worlds", total=len(missing))
         for run in done:
             with lines.open("a") as file:
