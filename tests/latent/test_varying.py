@@ -232,3 +232,16 @@ def test_a_column_that_varies_is_taken_without_its_square():
     values = np.where(rng.random(N) < np.where(covariate, 0.2, 0.8), 0.0, rng.lognormal(size=N))
     part, columns, _ = find(np.c_[make_content(rng, y), values], y, e)
     assert (part.named, columns) == (("feature",), {6})
+
+
+def test_a_mark_of_the_label_is_left_alone_beside_a_covariate():
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        y, e = rng.integers(2, size=20_000), rng.integers(2, size=20_000)
+        covariate = np.where(rng.random(20_000) < np.where(e == 0, 0.9, 0.8), y, 1 - y)
+        mark = np.where(rng.random(20_000) < 0.75, y, 1 - y) + 0.01 * rng.normal(size=20_000)
+        x = covariate[:, None] + 0.25 * rng.normal(size=(20_000, 6))
+        part, _, coordinates = find(np.column_stack([mark, x]), y, e, seed)
+        within = [np.corrcoef(coordinates[own, 0], mark[own])[0, 1] for own in (y == 0, y == 1)]
+        assert len(part) == 1
+        assert np.abs(within).max() < 0.2

@@ -204,6 +204,7 @@ class _Search:
             axes = axes[:, kurtosis(self.rest @ axes) < FLAT]
             if axes.shape[1] < 2:
                 continue
+            axes = self._unmix(axes)
             own = InteractionTests(residual @ axes, self.cells)
             axes = axes[:, own.strengths() > self._by_chance(own)]
             if axes.shape[1] < 2:
@@ -215,6 +216,16 @@ class _Search:
             if share >= ENOUGH and (best is None or rank > best[0]):
                 best = rank, axes
         return [] if best is None else [self._complete(axis) for axis in best[1].T]
+
+    def _unmix(self, axes: Floats) -> Floats:
+        """The nearest axes of components that are uncorrelated within cells.
+
+        What depends on the label is correlated overall, and components that are not hold a
+        little of each other: a mark of the label would seem to vary beside a covariate.
+        """
+        within = self.cells.within(self.residual @ axes) * np.sqrt(self.cells.weights)[:, None]
+        values, vectors = np.linalg.eigh(within.T @ within / len(within))
+        return np.asarray(axes @ (vectors / np.sqrt(np.maximum(values, 1e-12))) @ vectors.T)
 
     def _complete(self, direction: Floats) -> Floats:
         """A direction of the rest as one of the features, of unit deviation."""
