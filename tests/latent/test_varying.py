@@ -234,14 +234,17 @@ def test_a_column_that_varies_is_taken_without_its_square():
     assert (part.named, columns) == (("feature",), {6})
 
 
-def test_a_mark_of_the_label_is_left_alone_beside_a_covariate():
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        y, e = rng.integers(2, size=20_000), rng.integers(2, size=20_000)
-        covariate = np.where(rng.random(20_000) < np.where(e == 0, 0.9, 0.8), y, 1 - y)
-        mark = np.where(rng.random(20_000) < 0.75, y, 1 - y) + 0.01 * rng.normal(size=20_000)
-        x = covariate[:, None] + 0.25 * rng.normal(size=(20_000, 6))
-        part, _, coordinates = find(np.column_stack([mark, x]), y, e, seed)
-        within = [np.corrcoef(coordinates[own, 0], mark[own])[0, 1] for own in (y == 0, y == 1)]
-        assert len(part) == 1
-        assert np.abs(within).max() < 0.2
+@pytest.mark.parametrize(("n", "seed"), [(3000, 2), (6000, 0), (10_000, 1)])
+def test_a_mark_of_the_label_is_left_alone_beside_a_covariate(n, seed):
+    rng, parts = np.random.default_rng(seed), []
+    for link in (0.9, 0.8):
+        y = rng.integers(2, size=n)
+        mark = np.where(rng.random(n) < 0.25, 1 - y, y)
+        covariate = np.where(rng.random(n) < link, y, 1 - y)
+        views = 2.0 * covariate[:, None] - 1 + 0.5 * rng.normal(size=(n, 6))
+        parts.append((np.column_stack([2.0 * mark - 1, views]), y))
+    x, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+    part, _, coordinates = find(x, y, np.repeat([0, 1], n), seed)
+    within = [np.corrcoef(coordinates[y == label, 0], x[y == label, 0])[0, 1] for label in (0, 1)]
+    assert len(part) == 1
+    assert np.abs(within).max() < 0.2
