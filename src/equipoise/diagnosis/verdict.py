@@ -26,8 +26,7 @@ NOTHING, LITTLE = 0.02, 0.1
 LEVEL = 0.05
 WHEN = ("before", "after")
 SHOWN = (
-    "Squares or products vary: a linear model cannot use them, so balancing costs it and saves it "
-    "less; a larger model learns more of them."
+    "Squares or products vary. A linear model cannot use them: balancing costs and saves it less."
 )
 
 NOTHING_FOUND, REMOVED, REDUCED, LEFT = "nothing found", "removed", "reduced", "left"
