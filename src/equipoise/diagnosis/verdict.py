@@ -25,9 +25,7 @@ NOTHING, LITTLE = 0.02, 0.1
 #: p-value of the tests that a verdict makes: what is left, and whether the link itself differs.
 LEVEL = 0.05
 WHEN = ("before", "after")
-SHOWN = (
-    "Squares or products vary. A linear model cannot use them: balancing costs and saves it less."
-)
+SHOWN = "A linear model cannot use squares or products: balancing costs and saves it less."
 
 NOTHING_FOUND, REMOVED, REDUCED, LEFT = "nothing found", "removed", "reduced", "left"
 CONTENT, NOT_TESTED = "found, but it may be the label's own content", "not tested"
