@@ -20,6 +20,7 @@ from equipoise.latent.cells import LEVEL, NEGLIGIBLE, NEXT_LEVEL, Cells, Floats,
 from equipoise.latent.columns import Features
 from equipoise.latent.curves import CURVED, find_strongest_curve, make_curved, take_curves
 from equipoise.latent.interaction import (
+    DRAWS,
     FlipTest,
     InteractionTests,
     find_residual,
@@ -90,7 +91,7 @@ def find_varying(
 
     Where few sources vary and they show all of it, they are taken as they are. What is spread
     over many is taken as directions, so that the content of these columns is left alone.
-    Squares and products are considered where features themselves show nothing.
+    Squares and products are considered where features themselves show nothing, or little.
 
     Parameters
     ----------
@@ -129,8 +130,14 @@ def find_varying(
         return _nothing(q, first.p_value, steps)
     straight = [name for name in tests.statistics if name not in CURVED]
     bent = [name for name in tests.statistics if name in CURVED]
-    # A covariate of two values has a varying square as well: curves count where lines do not.
-    if curved is not None and bent and first.test_jointly(straight) > level:
+    # A covariate of two values has a varying square as well: curves count where lines do not,
+    # or where they are clearer and the null reaches the lines at times.
+    if curved is not None and bent:
+        clearer = max(first.excess[k] for k in bent) > max(first.excess[k] for k in straight)
+        by_lines = first.test_jointly(straight)
+    else:
+        clearer, by_lines = False, 0.0
+    if curved is not None and (by_lines > level or (clearer and by_lines > 1 / DRAWS)):
         strongest = find_strongest_curve(cells, curved, pairs, first.best(bent))
         chosen = [strongest] if rotated else take_curves(curved, strongest, cells, rng)
         found = tuple(pairs[j] for j in chosen)
