@@ -104,15 +104,17 @@ def diagnose_examined(
     )
 
 
-def _read_table(examined: Examined) -> tuple[Floats | None, dict[str, Floats]]:
+def _read_table(examined: Examined) -> tuple[NDArray | None, dict[str, Floats]]:
     """Examples for small classifiers, and the columns of a table by name."""
     n = len(examined.labels)
     if examined.source is None or not n:
         return None, {}
-    x = flatten_examples(examined.source, np.arange(n)).double().numpy()
+    x = flatten_examples(examined.source, np.arange(n)).numpy()
     first = examined.source.fetch(np.zeros(1, dtype=np.int64))
     if first.ndim != 2:
-        return x[:, None], {}  # told from columns by its third axis
+        sides = first.shape[1:] if first.ndim == 4 else (1, first.shape[1], -1)
+        return x.reshape(n, *sides), {}
+    x = x.astype(np.float64)
     if first.shape[1] > MOST_COLUMNS:
         return x, {}
     names = examined.feature_names or tuple(f"feature {i + 1}" for i in range(x.shape[1]))

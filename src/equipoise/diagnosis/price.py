@@ -8,31 +8,23 @@ environment keep their frequencies in all of them, up to how far z allows it.
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from equipoise.diagnosis.judges import Judge, make_judges
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SITUATIONS = ("as they are", "even", "reversed")
-MAX_ROWS = 6_000
-#: Of more columns than this, principal components, and so many columns that go with the label
-#: most, as far as components explain less than half of them.
-MAX_COLUMNS, STRONGEST, COMPONENTS = 250, 50, 40
-#: Boosted trees grow one tree per label and round: with many labels, fewer rounds.
-ROUNDS, MAX_TREES = 30, 120
-BINS = 60
-N_FOLDS = 5
+#: Of tables and of images: a network's steps take the same time however many there are.
+MAX_ROWS, MAX_IMAGES = 6_000, 20_000
+N_FOLDS, N_FOLDS_OF_IMAGES = 5, 3
 #: Environments are left out one by one, or in at most so many groups.
 MAX_LEFT_OUT = 4
 #: Scores below this share of a label's own frequency, times the number of labels, are taken for
@@ -75,7 +67,7 @@ class Bargain:
 
 
 def measure_bargain(
-    x: Floats,
+    x: NDArray,
     labels: Ints,
     environments: Ints,
     log_scores: Floats,
@@ -84,35 +76,34 @@ def measure_bargain(
     seed: int,
     curves: Floats | None = None,
 ) -> Bargain:
-    """Compare plain and balanced training of two small classifiers.
+    """Compare plain and balanced training of small classifiers: two for tables, one for images.
 
     Parameters
     ----------
-    x : float array [N, p], or [N, 1, d] of images
-        What a classifier sees: columns, or 40 principal components of images. Of more than 250
-        columns, components and those of the 50 strongest that components do not explain.
+    x : float array [N, p], or [N, c, h, w] of images
+        What a classifier sees. Images are shrunk to 32 pixels a side. Of more than 250 columns,
+        components and those of the 50 strongest that components do not explain.
     labels, environments : int array [N]
     log_scores : float array [N, m]
         log p(y | z, e), cross-fitted.
     weights : float array [N]
         Of balanced training.
     seed : int
-        Draws at most 6,000 rows, and the folds.
+        Draws at most 6,000 rows or 20,000 images, and the folds.
     curves : float array [N, k], optional
         Squares and products that vary, shown to the linear classifier: it could not learn them
         of the columns. The trees see columns alone, so that the mean is of a model that learns
         a part of them.
     """
-    rows = draw_rows(labels, environments, MAX_ROWS, seed)
+    is_image = x.ndim > 2
+    rows = draw_rows(labels, environments, MAX_IMAGES if is_image else MAX_ROWS, seed)
     y, e, w = labels[rows], environments[rows], weights[rows]
     with threadpool_limits(1):
-        view = _make_view(x, rows, y, seed)
-        told = view if curves is None else np.hstack([view, _standardize(curves[rows])])
-        views = told, _cut(view)
-        folds = _deal(e * (int(y.max()) + 1) + y, N_FOLDS, seed)
-        right = _test_both(views, y, w, folds, seed)  # [2, n]
-        places = _group_environments(e)
-        apart = _test_both(views, y, w, places, seed) if places.max() > 1 else None
+        judges = make_judges(x[rows], y, None if curves is None else curves[rows], seed)
+        n_folds = N_FOLDS_OF_IMAGES if is_image else N_FOLDS
+        right = _test_both(judges, y, w, _deal(e * (int(y.max()) + 1) + y, n_folds, seed))
+        places = _group_environments(e)  # [2, n]
+        apart = _test_both(judges, y, w, places) if places.max() > 1 else None
     table, differences = {}, {}
     for situation, mass in weigh_situations(log_scores[rows], y, e).items():
         shares = mass / mass.sum()
@@ -175,31 +166,6 @@ def draw_rows(labels: Ints, environments: Ints, at_most: int, seed: int) -> Ints
     return np.sort(order[np.linspace(0, n - 1, at_most).round().astype(np.int64)])
 
 
-def _make_view(x: Floats, rows: Ints, labels: Ints, seed: int) -> Floats:
-    """Standardised columns of some rows; of images and wide tables, principal components."""
-    view = np.asarray(x[rows], dtype=np.float64).reshape(len(rows), -1)
-    missing = np.isnan(view)
-    if missing.any():
-        view = np.where(missing, np.nan_to_num(np.nanmean(view, axis=0)), view)
-    is_image = x.ndim > 2
-    view = view if is_image else _standardize(view)
-    if view.shape[1] <= (COMPONENTS if is_image else MAX_COLUMNS):
-        return _standardize(view)
-    solver = PCA(min(COMPONENTS, len(view) - 1), svd_solver="randomized", random_state=seed)
-    components = solver.fit_transform(view)
-    if is_image:
-        return _standardize(components)
-    means = [view[labels == label].mean(axis=0) for label in np.unique(labels)]
-    strongest = np.argsort(-np.var(means, axis=0), kind="stable")[:STRONGEST]
-    unexplained = (view - solver.inverse_transform(components))[:, strongest].var(axis=0)
-    return np.hstack([view[:, strongest[unexplained > 0.5]], _standardize(components)])
-
-
-def _standardize(view: Floats) -> Floats:
-    scale = view.std(axis=0)
-    return np.asarray((view - view.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
-
-
 def _deal(cell: Ints, n_folds: int, seed: int) -> Ints:
     """A fold for each example, with its share of every cell."""
     shuffled = np.random.default_rng([seed, 0xF01D]).permutation(len(cell))
@@ -218,12 +184,10 @@ def _group_environments(environments: Ints) -> Ints:
     return group[place]
 
 
-def _test_both(
-    views: tuple[Floats, Floats], y: Ints, weights: Floats, folds: Ints, seed: int
-) -> Floats:
+def _test_both(judges: Sequence[Judge], y: Ints, weights: Floats, folds: Ints) -> Floats:
     """How right each example is called [2, n], by plain and balanced training without its fold.
 
-    The mean of two classifiers: 0, ½ or 1.
+    The mean over the judges: 0, 1 or between.
     """
     right = np.zeros((2, len(y)))
     for fold in range(int(folds.max()) + 1):
@@ -233,36 +197,9 @@ def _test_both(
             if len(np.unique(y[use])) < 2:
                 right[place, test] = float(len(np.unique(y[use])) == 1) * (y[test] == y[use][:1])
                 continue
-            models = _make_classifiers(len(np.unique(y)), seed)
-            for model, view in zip(models, views, strict=True):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", ConvergenceWarning)
-                    model.fit(view[use], y[use], sample_weight=mass[use] / mass[use].mean())
-                right[place, test] += 0.5 * (model.predict(view[test]) == y[test])
+            called = [judge.call(y, mass, use, test) for judge in judges]
+            right[place, test] = np.mean([own == y[test] for own in called], axis=0)
     return right
-
-
-def _cut(x: Floats) -> Floats:
-    """Every column in at most 60 quantiles: trees need no more, and weighted ones are slow."""
-    points = np.quantile(x, np.arange(1, BINS) / BINS, axis=0)  # [59, p]
-    columns = [np.searchsorted(np.unique(q), c) for q, c in zip(points.T, x.T, strict=True)]
-    return np.stack(columns, axis=1).astype(np.float64)
-
-
-def _make_classifiers(n_labels: int, seed: int) -> tuple[Any, Any]:
-    rounds = int(np.clip(MAX_TREES // (1 if n_labels == 2 else n_labels), 12, ROUNDS))
-    return (
-        LogisticRegression(C=0.1, max_iter=100, tol=1e-3),
-        HistGradientBoostingClassifier(
-            max_iter=rounds,
-            learning_rate=0.15 * ROUNDS / rounds,
-            max_leaf_nodes=15,
-            max_bins=BINS + 1,
-            l2_regularization=1.0,
-            early_stopping=False,
-            random_state=seed,
-        ),
-    )
 
 
 def _mean(values: Floats, shares: Floats) -> tuple[float, float]:

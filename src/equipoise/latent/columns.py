@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.extmath import randomized_svd
 
-from equipoise.latent.cells import Cells
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -20,10 +18,10 @@ MAX_LEVELS = 10
 #: A category's value needs this many examples to have a feature of its own.
 MIN_OF_LEVEL = 5
 MIN_SHARE_OF_LEVEL = 0.002
-_KNOTS = 256
+_KNOTS = 128
 _FAR = 5.0  # standard deviations
-#: Spreads within cells that differ more than by this factor are of different units.
-OTHER_UNIT = 3.0
+#: Rounds in which the scales of environments with other label frequencies are made alike.
+ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,9 @@ class Features:
 class ColumnEncoding:
     """How columns become features: normal scores of numbers, indicators of categories.
 
-    Normal scores replace a number by the normal quantile of its rank. Heavy tails and units
-    then do not matter. A column may first be scaled and shifted by environment, so that a site
-    with another unit, or whose instrument reads higher, is not taken for a varying link.
+    A number becomes the normal quantile of its rank within its environment. Heavy tails do not
+    matter then, nor does how an environment measures: a site with another unit, or whose
+    instrument reads higher or bends, is not taken for a varying link.
 
     Attributes
     ----------
@@ -55,10 +53,8 @@ class ColumnEncoding:
         The column of X behind each feature, and its source.
     level : float array [q]
         The value an indicator stands for; NaN for a number.
-    knots, heights : float array [q, 256]
-        The map of a number to its normal score; empty rows for indicators.
-    gain, shift : float array [E, q]
-        A number is divided by the one, less the other, before its score.
+    knots, heights : float array [E, q, 128]
+        An environment's map of a number to its score; zeros for indicators.
     mean, scale : float array [q]
     """
 
@@ -67,8 +63,6 @@ class ColumnEncoding:
     level: Floats
     knots: Floats
     heights: Floats
-    gain: Floats
-    shift: Floats
     mean: Floats
     scale: Floats
 
@@ -78,13 +72,12 @@ class ColumnEncoding:
 
     def encode(self, x: Floats, environments: Ints) -> Features:
         """Features of examples x [N, p]."""
-        values = np.empty((len(x), len(self.column)))
-        for j, column in enumerate(self.column):
-            if np.isnan(self.level[j]):
-                moved = x[:, column] / self.gain[environments, j] - self.shift[environments, j]
-                values[:, j] = np.interp(moved, self.knots[j], self.heights[j])
-            else:
-                values[:, j] = x[:, column] == self.level[j]
+        values = np.asarray(x[:, self.column] == self.level, dtype=np.float64)
+        for environment in np.unique(environments):
+            own = np.flatnonzero(environments == environment)
+            for j in np.flatnonzero(self.continuous):
+                knots, heights = self.knots[environment, j], self.heights[environment, j]
+                values[own, j] = np.interp(x[own, self.column[j]], knots, heights)
         return Features((values - self.mean) / self.scale, self.source, self.continuous)
 
     def state(self) -> dict[str, NDArray]:
@@ -128,15 +121,13 @@ def encode_components(z: Floats, n_environments: int) -> ColumnEncoding:
     """
     n = z.shape[1]
     scale = max(float(z.std(axis=0).max()), 1e-12)
-    heights = np.linspace(-_FAR, _FAR, _KNOTS) * np.ones((n, 1))
+    heights = np.linspace(-_FAR, _FAR, _KNOTS) * np.ones((n_environments, n, 1))
     return ColumnEncoding(
         np.arange(n),
         np.arange(n),
         np.full(n, np.nan),
         z.mean(axis=0)[:, None] + scale * heights,
         heights,
-        np.ones((n_environments, n)),
-        np.zeros((n_environments, n)),
         np.zeros(n),
         np.ones(n),
     )
@@ -152,112 +143,78 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
     ([0, 1], [True, False])
     """
     n, p = x.shape
-    sources, cells = _group_one_hot(x), Cells.of(labels, environments)
-    rows: list[tuple[int, float, Floats, Floats, Floats, Floats]] = []
-    empty, nowhere = np.zeros(_KNOTS), np.zeros(cells.n_environments)
+    sources = _group_one_hot(x)
+    rows: list[tuple[int, float]] = []
     for column in range(p):
         values, counts = np.unique(x[:, column], return_counts=True)
         if len(values) < 2:
             continue
         if len(values) > min(MAX_LEVELS, n // 2):
-            gain, shift = _align(x[:, column], counts, cells)
-            knots, heights = _score_normally(
-                x[:, column] / gain[environments] - shift[environments]
-            )
-            rows.append((column, np.nan, knots, heights, gain, shift))
+            rows.append((column, np.nan))
             continue
         enough = max(MIN_OF_LEVEL, MIN_SHARE_OF_LEVEL * n)
         # The second of two values is the first one's complement.
         for value, count in list(zip(values, counts, strict=True))[len(values) == 2 :]:
             if min(count, n - count) >= enough:
-                rows.append((column, float(value), empty, empty, nowhere + 1, nowhere))
+                rows.append((column, float(value)))
     if not rows:
         raise ValueError("every column is constant: there is nothing to balance on")
-    own = np.array([row[0] for row in rows], dtype=np.int64)
-    q = len(own)
-    raw = ColumnEncoding(
-        own,
-        sources[own],
-        np.array([row[1] for row in rows]),
-        np.stack([row[2] for row in rows]),
-        np.stack([row[3] for row in rows]),
-        np.stack([row[4] for row in rows], axis=1),
-        np.stack([row[5] for row in rows], axis=1),
-        np.zeros(q),
-        np.ones(q),
-    )
+    own, level = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    q, n_environments = len(own), int(environments.max()) + 1
+    knots, heights = np.zeros((2, n_environments, q, _KNOTS))
+    for j in np.flatnonzero(np.isnan(level)):
+        values = x[:, own[j]]
+        scores = score_within(values, labels, environments)
+        for environment in np.unique(environments):
+            here = environments == environment
+            knots[environment, j], heights[environment, j] = _thin(values[here], scores[here])
+    raw = ColumnEncoding(own, sources[own], level, knots, heights, np.zeros(q), np.ones(q))
     values = raw.encode(x, environments).values
     scale = values.std(axis=0)
     return replace(raw, mean=values.mean(axis=0), scale=np.where(scale > 0, scale, 1.0))
 
 
-def _score_normally(values: Floats) -> tuple[Floats, Floats]:
-    """Knots and heights [256] of the map to normal scores; ties share their mean rank."""
-    distinct, counts = np.unique(values, return_counts=True)
-    ranks = np.cumsum(counts) - 0.5 * counts
-    heights = ndtri(ranks / len(values))
-    if len(distinct) > _KNOTS:
-        # Even in rank, with every extreme kept.
-        chosen = np.unique(
-            np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], _KNOTS)).clip(
-                0, len(distinct) - 1
-            )
-        )
-        distinct, heights = distinct[chosen], heights[chosen]
-    pad = _KNOTS - len(distinct)
-    return (
-        np.pad(distinct, (0, pad), mode="edge"),
-        np.pad(heights, (0, pad), mode="edge"),
-    )
+def score_within(values: Floats, labels: Ints, environments: Ints) -> Floats:
+    """Normal scores [N] of the ranks within environments; ties share their mean rank.
 
-
-def _align(values: Floats, counts: Ints, cells: Cells) -> tuple[Floats, Floats]:
-    """What each environment multiplies a column by, and adds; 1 and 0 where that does not help.
-
-    A constant added in an environment, or another unit, is no label × environment interaction,
-    but it is one on the scale of ranks, in spread too. So the column is shifted, or scaled and
-    shifted, if that makes the interaction, that of its square included, smaller. Where spreads
-    differ by a large factor it is scaled in any case.
+    Environments with other label frequencies are expected to have other values. So a rank
+    becomes the score that has it among all examples, weighted to the environment's labels.
     """
-    one, zero = np.ones(cells.n_environments), np.zeros(cells.n_environments)
-    if counts.max() > 0.02 * len(values) + 1:  # a value of its own, such as 0: no shift keeps it
-        return one, zero
-    scaled = _find_gain(values, cells)
-    if scaled[0].max() > OTHER_UNIT * scaled[0].min():
-        return scaled
-    options = [(one, zero), (one, _find_shift(values, cells)), scaled]
-    strengths = []
-    for gain, shift in options:
-        moved = values / gain[cells.environments] - shift[cells.environments]
-        residual = cells.residual(np.interp(moved, *_score_normally(moved))[:, None])
-        squares = cells.residual(residual**2)
-        strengths.append(
-            _measure_interaction(residual, cells) + _measure_interaction(squares, cells)
-        )
-    return options[int(np.argmin(strengths))]
+    ranks = np.empty(len(values))
+    counts = np.zeros((int(environments.max()) + 1, int(labels.max()) + 1))
+    np.add.at(counts, (environments, labels), 1.0)
+    relative = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    relative /= np.maximum(counts.sum(axis=0) / len(labels), 1e-12)
+    places = [np.flatnonzero(environments == e) for e in range(len(counts))]
+    for own in places:
+        _, of, ties = np.unique(values[own], return_inverse=True, return_counts=True)
+        ranks[own] = ((np.cumsum(ties) - 0.5 * ties) / max(len(own), 1))[of]
+    scores = ndtri(ranks)
+    if np.ptp(relative[counts.any(axis=1)], axis=0).max() < 0.01:
+        return np.asarray(scores)
+    for _ in range(ROUNDS):
+        order = np.argsort(scores, kind="stable")
+        moved = np.empty_like(scores)
+        for environment, own in enumerate(places):
+            weights = relative[environment, labels[order]]
+            shares = (np.cumsum(weights) - 0.5 * weights) / max(weights.sum(), 1e-12)
+            moved[own] = np.interp(ranks[own], shares, scores[order])
+        done = np.abs(moved - scores).mean() < 0.002
+        scores = moved
+        if done:
+            break
+    return np.asarray(scores)
 
 
-def _find_shift(values: Floats, cells: Cells) -> Floats:
-    low, high = np.quantile(values, [0.02, 0.98])
-    return cells.environment_effects(np.clip(values, low, high)[:, None])[:, 0]
-
-
-def _find_gain(values: Floats, cells: Cells) -> tuple[Floats, Floats]:
-    """Spread of each environment within its cells, relative to their mean, and the shift then."""
-    clipped = values.copy()
-    for environment in range(cells.n_environments):
-        own = cells.environments == environment
-        clipped[own] = np.clip(values[own], *np.quantile(values[own], [0.02, 0.98]))
-    within = cells.within(clipped[:, None])[:, 0]
-    places = cells.environments
-    spread = np.sqrt(np.bincount(places, within**2) / np.bincount(places))
-    gain = np.where(spread > 0, spread, 1.0)
-    gain /= np.exp(np.log(gain).mean())
-    return gain, cells.environment_effects((clipped / gain[places])[:, None])[:, 0]
-
-
-def _measure_interaction(residual: Floats, cells: Cells) -> float:
-    return float((cells.interaction(residual) ** 2).sum() / ((residual**2).mean() + 1e-12))
+def _thin(values: Floats, scores: Floats) -> tuple[Floats, Floats]:
+    """At most 128 knots and heights of the map of values to scores, even in rank."""
+    distinct, first = np.unique(values, return_index=True)
+    chosen = np.linspace(0, len(distinct) - 1, min(_KNOTS, len(distinct))).round().astype(int)
+    pad = _KNOTS - len(chosen)
+    return (
+        np.pad(distinct[chosen], (0, pad), mode="edge"),
+        np.pad(scores[first[chosen]], (0, pad), mode="edge"),
+    )
 
 
 def _group_one_hot(x: Floats) -> Ints:

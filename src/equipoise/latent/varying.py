@@ -129,16 +129,11 @@ def find_varying(
     if first.p_value > level:
         return _nothing(q, first.p_value, steps)
     straight = [name for name in tests.statistics if name not in CURVED]
-    bent = [name for name in tests.statistics if name in CURVED]
-    # A covariate of two values has a varying square as well: curves count where lines do not,
-    # or where they are clearer and the null reaches the lines at times.
-    if curved is not None and bent:
-        clearer = max(first.excess[k] for k in bent) > max(first.excess[k] for k in straight)
-        by_lines = first.test_jointly(straight)
-    else:
-        clearer, by_lines = False, 0.0
-    if curved is not None and (by_lines > level or (clearer and by_lines > 1 / DRAWS)):
-        strongest = find_strongest_curve(cells, curved, pairs, first.best(bent))
+    best = first.best(list(tests.statistics))
+    # A covariate of two values has a varying square as well. So a curve counts where it is
+    # clearest and chance reaches the lines at times.
+    if curved is not None and best in CURVED and first.test_jointly(straight) > 1 / DRAWS:
+        strongest = find_strongest_curve(cells, curved, pairs, best)
         chosen = [strongest] if rotated else take_curves(curved, strongest, cells, rng)
         found = tuple(pairs[j] for j in chosen)
         named = tuple("square" if a == b else "product" for a, b in found)
