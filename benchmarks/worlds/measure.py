@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from collections.abc import Callable
@@ -31,7 +32,9 @@ CLASSIFIERS: dict[str, Callable[[], ClassifierMixin]] = {
     ),
 }
 TRAIN_ROWS = 4000  # classifiers train on at most as many
-COMPONENTS = 40  # of images, which the classifiers see in place of pixels
+COMPONENTS = 40  # of images, which these classifiers see in place of pixels
+CONVOLUTIONAL = "convolutional network"  # of images alone, and trained on their pixels
+STEPS, EVERY = 1500, 100
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,12 @@ class Measurement:
     def mean_accuracy(self, training: str, situation: str) -> float:
         """Mean over the classifiers."""
         return float(np.mean([own[training][situation] for own in self.accuracy.values()]))
+
+    def estimated_accuracy(self, training: str, situation: str) -> float:
+        """Of the kind of classifier that the balancer's estimates are for: of images, a network."""
+        if CONVOLUTIONAL in self.accuracy:
+            return self.accuracy[CONVOLUTIONAL][training][situation]
+        return self.mean_accuracy(training, situation)
 
 
 def measure(name: str, seed: int, make_balancer: Callable[..., Any] | None = None) -> Measurement:
@@ -150,18 +159,80 @@ def train_all(world: World, weights: Floats) -> dict[str, dict[str, dict[str, fl
     trainings: dict[str, Floats | None] = {"random": None, "balanced": weights}
     if world.spec.kind == "planted":
         trainings["true"] = world.true_weights()
-    accuracy: dict[str, dict[str, dict[str, float]]] = {}
-    for kind, make in CLASSIFIERS.items():
-        accuracy[kind] = {}
-        for training, own in trainings.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                model = make().fit(x, y, sample_weight=None if own is None else own[chosen])
-            accuracy[kind][training] = {
-                situation: round(100 * float(model.score(*test)), 2)
-                for situation, test in tests.items()
-            }
+    accuracy = {
+        kind: {
+            training: _score(make(), x, y, None if own is None else own[chosen], tests)
+            for training, own in trainings.items()
+        }
+        for kind, make in CLASSIFIERS.items()
+    }
+    if world.X.ndim > 2:
+        pixels = {situation: (test.X, test.y) for situation, test in world.tests.items()}
+        accuracy[CONVOLUTIONAL] = {
+            training: _score(
+                Convolutional(), world.X[chosen], y, None if own is None else own[chosen], pixels
+            )
+            for training, own in trainings.items()
+        }
     return accuracy
+
+
+def _score(
+    model: Any, x: Floats, y: Ints, weights: Floats | None, tests: dict[str, tuple[Floats, Ints]]
+) -> dict[str, float]:
+    """Accuracy in points by situation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(x, y, sample_weight=weights)
+    return {name: round(100 * float(model.score(*test)), 2) for name, test in tests.items()}
+
+
+class Convolutional(ClassifierMixin):
+    """Two convolutions with pooling, not the verdict's network; stopped by a held-out fifth."""
+
+    def fit(self, x: Floats, y: Ints, sample_weight: Floats | None = None) -> Convolutional:
+        import torch
+        from torch import nn
+
+        torch.manual_seed(0)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        sides = [length // 4 for length in x.shape[2:]]
+        self.network = nn.Sequential(
+            *(nn.Conv2d(x.shape[1], 24, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(24, 48, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+            *(nn.Linear(48 * sides[0] * sides[1], 64), nn.ReLU(), nn.Dropout(0.5)),
+            nn.Linear(64, len(self.classes_)),
+        )
+        weights = np.ones(len(y)) if sample_weight is None else sample_weight
+        pixels, target, mass = map(torch.from_numpy, (x.astype(np.float32), codes, weights))
+        optimizer = torch.optim.Adam(self.network.parameters(), 2e-3, weight_decay=1e-3)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+        held = torch.arange(len(y)) % 5 == 0
+        drawn = torch.where(held, 0.0, mass)
+        best, kept = -1.0, copy.deepcopy(self.network.state_dict())
+        for step in range(1, STEPS + 1):
+            rows = torch.multinomial(drawn, 64, replacement=True)
+            loss = nn.functional.cross_entropy(self.network(pixels[rows]), target[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            if step % EVERY == 0:
+                right = self.predict(x[held.numpy()]) == y[held.numpy()]
+                score = float(np.average(right, weights=mass[held].numpy()))
+                if score > best:
+                    best, kept = score, copy.deepcopy(self.network.state_dict())
+        self.network.load_state_dict(kept)
+        return self
+
+    def predict(self, x: Floats) -> Ints:
+        import torch
+
+        self.network.eval()
+        with torch.no_grad():
+            called = self.network(torch.from_numpy(x.astype(np.float32))).argmax(dim=1)
+        self.network.train()
+        return self.classes_[called.numpy()]
 
 
 def _make_view(x: Floats) -> Pipeline:

@@ -40,8 +40,8 @@ def _summarise(name: str, runs: list[Measurement]) -> dict[str, object]:
     planted = spec.kind == "planted"
     measured = [run for run in runs if np.isfinite(run.price)]
 
-    def mean(training: str, situation: str, own: list[Measurement] = runs) -> float:
-        return float(np.mean([run.mean_accuracy(training, situation) for run in own]))
+    def mean(training: str, situation: str) -> float:
+        return float(np.mean([run.mean_accuracy(training, situation) for run in runs]))
 
     def predicted(situation: str) -> float:
         known = [run.situations[situation] for run in measured if situation in run.situations]
@@ -51,7 +51,12 @@ def _summarise(name: str, runs: list[Measurement]) -> dict[str, object]:
         """balanced − plain, over the runs for which there is an estimate."""
         if not measured or (situation != "as they are" and not planted):
             return np.nan
-        return mean("balanced", situation, measured) - mean("random", situation, measured)
+        gains = [
+            run.estimated_accuracy("balanced", situation)
+            - run.estimated_accuracy("random", situation)
+            for run in measured
+        ]
+        return float(np.mean(gains))
 
     random, balanced = mean("random", place), mean("balanced", place)
     true = mean("true", place) if planted else np.nan

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equipoise.balance import Groups, MatchSource
 from equipoise.balancer_checks import read_further
 from equipoise.balancing import balance_examples
-from equipoise.data import flatten_examples
+from equipoise.data import shrink_examples
 from equipoise.latent import Features
 
 if TYPE_CHECKING:
@@ -109,12 +109,13 @@ def _read_table(examined: Examined) -> tuple[NDArray | None, dict[str, Floats]]:
     n = len(examined.labels)
     if examined.source is None or not n:
         return None, {}
-    x = flatten_examples(examined.source, np.arange(n)).numpy()
+    x = shrink_examples(examined.source, np.arange(n)).numpy()
+    if x.ndim > 2:
+        return x, {}
     first = examined.source.fetch(np.zeros(1, dtype=np.int64))
-    if first.ndim != 2:
-        sides = first.shape[1:] if first.ndim == 4 else (1, first.shape[1], -1)
-        return x.reshape(n, *sides), {}
     x = x.astype(np.float64)
+    if first.ndim != 2:
+        return x, {}
     if first.shape[1] > MOST_COLUMNS:
         return x, {}
     names = examined.feature_names or tuple(f"feature {i + 1}" for i in range(x.shape[1]))

@@ -31,7 +31,13 @@ from equipoise.data.opening import (
 )
 from equipoise.data.published import list_image_benchmarks
 from equipoise.data.saved import check_output, save_dataset
-from equipoise.data.sources import ArraySource, Source, as_source, flatten_examples
+from equipoise.data.sources import (
+    ArraySource,
+    Source,
+    as_source,
+    flatten_examples,
+    shrink_examples,
+)
 from equipoise.data.tables import read_features, read_frame, read_images
 
 __all__ = [
@@ -66,5 +72,6 @@ __all__ = [
     "read_images",
     "register_dataset",
     "save_dataset",
+    "shrink_examples",
     "split_environments",
 ]

@@ -241,23 +241,31 @@ def tell_row(index: int | np.integer) -> str:
     return f"in row {index + 1} (index {index})"
 
 
-def flatten_examples(source: Source, indices: NDArray[np.int64], *, largest: int = 2048) -> Tensor:
-    """Examples [B, d], d ≤ `largest`: images are averaged, long vectors projected at random.
+def shrink_examples(source: Source, indices: NDArray[np.int64], *, largest: int = 2048) -> Tensor:
+    """Examples of at most `largest` values: images [B, c, h, w] are averaged over blocks.
+
+    Others are [B, d], long vectors projected at random.
 
     >>> pictures = ArraySource(torch.ones(2, 3, 64, 64))
-    >>> flatten_examples(pictures, np.arange(2)).shape
-    torch.Size([2, 2028])
+    >>> shrink_examples(pictures, np.arange(2)).shape
+    torch.Size([2, 3, 26, 26])
     """
     blocks = np.split(indices, range(BLOCK, len(indices), BLOCK))
-    return torch.cat([_flatten(source.fetch(block), largest) for block in blocks])
+    return torch.cat([_shrink(source.fetch(block), largest) for block in blocks])
 
 
-def _flatten(x: Tensor, largest: int) -> Tensor:
+def flatten_examples(source: Source, indices: NDArray[np.int64]) -> Tensor:
+    """Small examples, as of `shrink_examples`, as rows [B, d]."""
+    return shrink_examples(source, indices).flatten(1)
+
+
+def _shrink(x: Tensor, largest: int) -> Tensor:
     x = x.float().cpu()
-    if x.ndim == 4 and x[0].numel() > largest:
-        side = max(1, math.isqrt(largest // x.shape[1]))
-        height, width = (min(side, size) for size in x.shape[2:])
-        x = F.adaptive_avg_pool2d(x, (height, width))
+    if x.ndim == 4 and x.shape[1] <= largest:
+        if x[0].numel() <= largest:
+            return x
+        side = math.isqrt(largest // x.shape[1])
+        return F.adaptive_avg_pool2d(x, [min(side, size) for size in x.shape[2:]])
     flat = x.flatten(1)
     if flat.shape[1] <= largest:
         return flat

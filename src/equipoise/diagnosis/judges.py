@@ -26,8 +26,10 @@ MAX_COLUMNS, STRONGEST, COMPONENTS = 250, 50, 40
 #: Boosted trees grow one tree per label and round: with many labels, fewer rounds.
 ROUNDS, MAX_TREES = 30, 120
 BINS = 60
-#: The network sees images of at most so many pixels a side, in so many steps.
-SIDE, STEPS, BATCH, SHIFT = 32, 200, 128, 2
+#: The network sees images of at most so many pixels a side, moved by a few, in batches of:
+SIDE, SHIFT, BATCH = 32, 2, 128
+#: It takes so many steps for each label, between the least and the most.
+STEPS_OF_LABEL, LEAST_STEPS, MOST_STEPS = 80, 200, 800
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,10 @@ class SmallNetwork:
             )
         parameters = self.network.parameters()
         optimizer = torch.optim.AdamW(parameters, lr=5e-3, weight_decay=1e-2)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=STEPS)
+        steps = int(np.clip(STEPS_OF_LABEL * len(self.classes), LEAST_STEPS, MOST_STEPS))
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=steps)
         pixels = torch.from_numpy(x)
-        for _ in range(STEPS):
+        for _ in range(steps):
             rows = torch.multinomial(mass, BATCH, replacement=True, generator=generator)
             shift = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
             batch = torch.roll(pixels[rows], shift, (2, 3))

@@ -24,9 +24,9 @@ Floats = NDArray[np.float64]
 SITUATIONS = ("as they are", "even", "reversed")
 #: Of tables and of images: a network's steps take the same time however many there are.
 MAX_ROWS, MAX_IMAGES = 6_000, 20_000
-N_FOLDS, N_FOLDS_OF_IMAGES = 5, 3
-#: Environments are left out one by one, or in at most so many groups.
-MAX_LEFT_OUT = 4
+N_FOLDS, N_FOLDS_OF_IMAGES = 5, 2
+#: Environments are left out one by one, or in at most so many groups: of tables and of images.
+MAX_LEFT_OUT, MAX_LEFT_OUT_OF_IMAGES = 4, 3
 #: Scores below this share of a label's own frequency, times the number of labels, are taken for
 #: it, so that no example decides alone.
 FLOOR = 0.01
@@ -101,8 +101,8 @@ def measure_bargain(
     with threadpool_limits(1):
         judges = make_judges(x[rows], y, None if curves is None else curves[rows], seed)
         n_folds = N_FOLDS_OF_IMAGES if is_image else N_FOLDS
-        right = _test_both(judges, y, w, _deal(e * (int(y.max()) + 1) + y, n_folds, seed))
-        places = _group_environments(e)  # [2, n]
+        right = _test_both(judges, y, w, _deal(e * (int(y.max()) + 1) + y, n_folds, seed))  # [2, n]
+        places = _group_environments(e, MAX_LEFT_OUT_OF_IMAGES if is_image else MAX_LEFT_OUT)
         apart = _test_both(judges, y, w, places) if places.max() > 1 else None
     table, differences = {}, {}
     for situation, mass in weigh_situations(log_scores[rows], y, e).items():
@@ -174,10 +174,10 @@ def _deal(cell: Ints, n_folds: int, seed: int) -> Ints:
     return folds
 
 
-def _group_environments(environments: Ints) -> Ints:
-    """Environments to be left out together [n], at most four groups of similar size."""
+def _group_environments(environments: Ints, at_most: int) -> Ints:
+    """Environments to be left out together [n], groups of similar size."""
     codes, place, sizes = np.unique(environments, return_inverse=True, return_counts=True)
-    totals, group = np.zeros(min(MAX_LEFT_OUT, len(codes))), np.empty(len(codes), dtype=np.int64)
+    totals, group = np.zeros(min(at_most, len(codes))), np.empty(len(codes), dtype=np.int64)
     for own in np.argsort(-sizes, kind="stable"):
         group[own] = totals.argmin()
         totals[group[own]] += sizes[own]

@@ -207,6 +207,12 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
             f"{_about(b.price)} where the link stays as it is, and gains little where it is gone."
         )
     if not clear and most > SIZEABLE:
+        if b.price > 2 * b.price_error and b.left_out > 2 * b.left_out_error:
+            return LEAVE, (
+                f"Leave as it is: balancing costs {_about(b.left_out)} in an environment left out "
+                "of training, and whether it gains where the link reverses is uncertain: accuracy "
+                f"changes by {write_points(b.protection, b.protection_error)}."
+            )
         return CANNOT_TELL, (
             "Cannot tell: where the link reverses, balancing changes accuracy by "
             f"{write_points(b.protection, b.protection_error)}, too uncertain to decide."
