@@ -265,7 +265,8 @@ def _shrink(x: Tensor, largest: int) -> Tensor:
         if x[0].numel() <= largest:
             return x
         side = math.isqrt(largest // x.shape[1])
-        return F.adaptive_avg_pool2d(x, [min(side, size) for size in x.shape[2:]])
+        height, width = (min(side, size) for size in x.shape[2:])
+        return F.adaptive_avg_pool2d(x, (height, width))
     flat = x.flatten(1)
     if flat.shape[1] <= largest:
         return flat

@@ -20,6 +20,10 @@ MIN_OF_LEVEL = 5
 MIN_SHARE_OF_LEVEL = 0.002
 _KNOTS = 128
 _FAR = 5.0  # standard deviations
+#: Flatter than a normal distribution is a column with separate groups of values.
+NORMAL_KURTOSIS = 3.0
+#: Of the test that a column has the same values in every environment.
+LEVEL_OF_COLUMN = 0.001
 #: Rounds in which the scales of environments with other label frequencies are made alike.
 ROUNDS = 8
 
@@ -41,11 +45,11 @@ class Features:
 
 @dataclass(frozen=True)
 class ColumnEncoding:
-    """How columns become features: normal scores of numbers, indicators of categories.
+    """How columns become features: scores of numbers, indicators of categories.
 
-    A number becomes the normal quantile of its rank within its environment. Heavy tails do not
-    matter then, nor does how an environment measures: a site with another unit, or whose
-    instrument reads higher or bends, is not taken for a varying link.
+    Where a column has long tails, a number becomes the normal quantile of its rank. Where
+    environments differ in a column's distribution, ranks are within an environment: a site with
+    another unit, or whose instrument reads higher or bends, is not taken for a varying link.
 
     Attributes
     ----------
@@ -54,7 +58,8 @@ class ColumnEncoding:
     level : float array [q]
         The value an indicator stands for; NaN for a number.
     knots, heights : float array [E, q, 128]
-        An environment's map of a number to its score; zeros for indicators.
+        An environment's map of a number to its score, often the same for all; zeros for
+        indicators.
     mean, scale : float array [q]
     """
 
@@ -164,9 +169,9 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
     knots, heights = np.zeros((2, n_environments, q, _KNOTS))
     for j in np.flatnonzero(np.isnan(level)):
         values = x[:, own[j]]
-        scores = score_within(values, labels, environments)
+        scores, alike = score_column(values, labels, environments)
         for environment in np.unique(environments):
-            here = environments == environment
+            here = alike | (environments == environment)
             knots[environment, j], heights[environment, j] = _thin(values[here], scores[here])
     raw = ColumnEncoding(own, sources[own], level, knots, heights, np.zeros(q), np.ones(q))
     values = raw.encode(x, environments).values
@@ -174,36 +179,61 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
     return replace(raw, mean=values.mean(axis=0), scale=np.where(scale > 0, scale, 1.0))
 
 
-def score_within(values: Floats, labels: Ints, environments: Ints) -> Floats:
-    """Normal scores [N] of the ranks within environments; ties share their mean rank.
+def score_column(values: Floats, labels: Ints, environments: Ints) -> tuple[Floats, bool]:
+    """A column on the scale of the tests [N], and whether that is one map for all environments.
 
-    Environments with other label frequencies are expected to have other values. So a rank
-    becomes the score that has it among all examples, weighted to the environment's labels.
+    It is, unless a Kolmogorov-Smirnov test finds the values of an environment other than all
+    examples, weighted to its labels, would have them. Then a value's rank in its environment
+    becomes the score that has this rank among all examples so weighted.
     """
-    ranks = np.empty(len(values))
     counts = np.zeros((int(environments.max()) + 1, int(labels.max()) + 1))
     np.add.at(counts, (environments, labels), 1.0)
-    relative = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    relative /= np.maximum(counts.sum(axis=0) / len(labels), 1e-12)
+    sizes = counts.sum(axis=1)
+    weights = counts / np.maximum(sizes, 1.0)[:, None]
+    weights /= np.maximum(counts.sum(axis=0) / len(labels), 1e-12)
     places = [np.flatnonzero(environments == e) for e in range(len(counts))]
-    for own in places:
-        _, of, ties = np.unique(values[own], return_inverse=True, return_counts=True)
-        ranks[own] = ((np.cumsum(ties) - 0.5 * ties) / max(len(own), 1))[of]
-    scores = ndtri(ranks)
-    if np.ptp(relative[counts.any(axis=1)], axis=0).max() < 0.01:
-        return np.asarray(scores)
+    level = np.unique(values, return_inverse=True)[1]
+    ranks, furthest = np.empty(len(values)), np.zeros(len(counts))
+    for environment, own in enumerate(places):
+        ranks[own] = _share_below(np.unique(values[own], return_inverse=True)[1])
+        expected = _share_below(level, weights[environment, labels])[own]
+        furthest[environment] = np.abs(ranks[own] - expected).max(initial=0.0)
+    # The limiting distribution of the largest distance; all examples include the environment's.
+    several = (sizes > 0).sum()
+    limit = np.sqrt(-0.5 * np.log(0.5 * LEVEL_OF_COLUMN / several))
+    together = _scale(values, _share_below(level))
+    if (furthest * np.sqrt(sizes) <= limit * np.sqrt(1 - sizes / sizes.sum())).all():
+        return together, True
+    scores = np.interp(ranks, (np.arange(len(values)) + 0.5) / len(values), np.sort(together))
+    if np.ptp(weights[sizes > 0], axis=0).max() < 0.01:
+        return scores, False
     for _ in range(ROUNDS):
         order = np.argsort(scores, kind="stable")
         moved = np.empty_like(scores)
         for environment, own in enumerate(places):
-            weights = relative[environment, labels[order]]
-            shares = (np.cumsum(weights) - 0.5 * weights) / max(weights.sum(), 1e-12)
+            mass = weights[environment, labels[order]]
+            shares = (np.cumsum(mass) - 0.5 * mass) / max(mass.sum(), 1e-12)
             moved[own] = np.interp(ranks[own], shares, scores[order])
         done = np.abs(moved - scores).mean() < 0.002
         scores = moved
         if done:
             break
-    return np.asarray(scores)
+    return scores, False
+
+
+def _scale(values: Floats, ranks: Floats) -> Floats:
+    """Normal scores, which draw long tails in; standardised values where there are none.
+
+    A column with two separate groups of values would lose the gap between them.
+    """
+    standard = (values - values.mean()) / values.std()
+    return np.asarray(standard if (standard**4).mean() < NORMAL_KURTOSIS else ndtri(ranks))
+
+
+def _share_below(level: Ints, weights: Floats | None = None) -> Floats:
+    """The weighted share of examples on lower levels [N], and half of those on the same."""
+    mass = np.bincount(level, weights=weights)
+    return np.asarray(((np.cumsum(mass) - 0.5 * mass) / max(mass.sum(), 1e-12))[level])
 
 
 def _thin(values: Floats, scores: Floats) -> tuple[Floats, Floats]:
