@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from equipoise.diagnosis.price import (
-    COMPONENTS,
-    _make_view,
-    draw_rows,
-    measure_bargain,
-    weigh_situations,
-)
+from equipoise.diagnosis.price import draw_rows, measure_bargain, weigh_situations
 
 
 def draw_world(n, links, seed, power=1.0):
@@ -148,11 +142,29 @@ def test_many_columns_and_missing_values_are_no_obstacle():
     assert found.protection > 10
 
 
-def test_images_are_seen_by_their_components_and_columns_as_they_are():
+def test_images_have_a_price_and_protection_that_a_network_shows():
+    """A bright frame goes with the label; the bar that is the label's own lies anywhere."""
     rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(200, 60)), np.tile([0, 1], 100)
-    assert _make_view(x, np.arange(200), y, 0).shape == (200, 60)
-    assert _make_view(x[:, None], np.arange(200), y, 0).shape == (200, COMPONENTS)
+    n = 3000
+    y, e = rng.integers(2, size=(2, n))
+    agree = np.where(e == 0, 0.95, 0.85)
+    frame = np.where(rng.random(n) < agree, y, 1 - y)
+    images = 0.1 * rng.normal(size=(n, 1, 16, 16))
+    place = rng.integers(2, 14, size=n)
+    rows = np.arange(n)
+    images[rows[y == 0], 0, place[y == 0], 2:14] += 1.0
+    images[rows[y == 1], 0, 2:14, place[y == 1]] += 1.0
+    images[frame == 1, 0, 0] += 1.0
+    noisy = rng.random(n) < 0.2
+    y = np.where(noisy, 1 - y, y)
+    covariate = np.where(noisy, 1 - frame, frame)  # still agrees with the label as often
+    images[:, 0, 0] = 0.1 * rng.normal(size=(n, 16)) + covariate[:, None]
+    p = np.where(np.arange(2) == covariate[:, None], agree[:, None], 1 - agree[:, None])
+    weights = 0.5 / p[rows, y]
+    found = measure_bargain(images, y, e, np.log(p), weights, seed=0)
+    assert found.situations.loc["reversed", "plain"] < 30
+    assert found.protection > 35
+    assert 3 < found.price < 20
 
 
 def test_squares_and_products_that_vary_are_shown_to_the_small_classifiers():

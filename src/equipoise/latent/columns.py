@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
+from scipy.stats import kurtosis
 from sklearn.utils.extmath import randomized_svd
 
 Ints = NDArray[np.int64]
@@ -20,8 +21,8 @@ MIN_OF_LEVEL = 5
 MIN_SHARE_OF_LEVEL = 0.002
 _KNOTS = 128
 _FAR = 5.0  # standard deviations
-#: Flatter than a normal distribution is a column with separate groups of values.
-NORMAL_KURTOSIS = 3.0
+#: Excess kurtosis of a uniform distribution: what is flatter has separate values.
+FLAT = -1.2
 #: Of the test that a column has the same values in every environment.
 LEVEL_OF_COLUMN = 0.001
 #: Rounds in which the scales of environments with other label frequencies are made alike.
@@ -222,12 +223,13 @@ def score_column(values: Floats, labels: Ints, environments: Ints) -> tuple[Floa
 
 
 def _scale(values: Floats, ranks: Floats) -> Floats:
-    """Normal scores, which draw long tails in; standardised values where there are none.
+    """Normal scores, which draw long tails in; standardised values where tails are short.
 
-    A column with two separate groups of values would lose the gap between them.
+    Normal scores would close the gap between separate groups of values.
     """
-    standard = (values - values.mean()) / values.std()
-    return np.asarray(standard if (standard**4).mean() < NORMAL_KURTOSIS else ndtri(ranks))
+    if kurtosis(values) < 0:
+        return np.asarray((values - values.mean()) / values.std())
+    return np.asarray(ndtri(ranks))
 
 
 def _share_below(level: Ints, weights: Floats | None = None) -> Floats:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import kurtosis
 
 from equipoise.latent.cells import LEVEL, NEGLIGIBLE, NEXT_LEVEL, Cells, Floats
-from equipoise.latent.columns import Features
+from equipoise.latent.columns import FLAT, Features
 
 CURVED = ("squares", "products")
 #: Products of pairs are tried for at most so many features.
@@ -20,14 +21,16 @@ def make_curved(
 ) -> tuple[Floats | None, list[tuple[int, int]]]:
     """Residuals of squares and products of residuals, and their pairs.
 
-    Squares are of numbers. Products are of numbers and of indicators, but for those of one
-    category: a covariate may show in two columns together and in neither alone.
+    Squares are of numbers without separate values, whose spread says no more than their mean.
+    Products are of numbers and of indicators, but for those of one category: a covariate may
+    show in two columns together and in neither alone.
     """
     continuous, source = features.continuous, features.source
     # A column that labels and environments determine has no residual whose rank means anything.
     own = residual.any(axis=0)
     numbers = np.flatnonzero(continuous & own)
-    pairs = [(int(j), int(j)) for j in numbers]
+    spread_out = numbers[kurtosis(features.values[:, numbers]) >= FLAT]
+    pairs = [(int(j), int(j)) for j in spread_out]
     for paired in (np.flatnonzero(own), numbers):
         if len(paired) <= MAX_PAIRED:
             pairs += [

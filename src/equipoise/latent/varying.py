@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.stats import kurtosis
 
 from equipoise.latent.cells import LEVEL, NEGLIGIBLE, NEXT_LEVEL, Cells, Floats, Ints
-from equipoise.latent.columns import Features
+from equipoise.latent.columns import FLAT, Features
 from equipoise.latent.curves import CURVED, find_strongest_curve, make_curved, take_curves
 from equipoise.latent.interaction import (
     DRAWS,
@@ -35,8 +35,6 @@ MAX_SOURCES = 3
 ENOUGH = 0.7
 #: Independent components are sought among so many leading ones.
 INDEPENDENT = (4, 8, 16)
-#: Excess kurtosis of a uniform distribution: what is flatter has separate values.
-FLAT = -1.2
 #: FastICA starts so often, on at most so many examples.
 STARTS, ICA_ROWS = 4, 6_000
 MAX_DIMENSIONS = 64
