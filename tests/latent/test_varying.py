@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from equipoise.latent import encode_columns, find_varying
+from equipoise.latent.cells import Cells
+from equipoise.latent.curves import make_curved
+from equipoise.latent.interaction import find_residual
 
 N = 3000
 
@@ -101,6 +104,41 @@ def test_another_unit_in_an_environment_is_no_varying_link():
         plain += len(find(x, y, e, seed)[0]) > 0
     assert plain <= 1
     assert found <= 2
+
+
+@pytest.mark.parametrize("bend", [np.exp, np.sinh, np.tanh], ids=["log", "outward", "saturated"])
+def test_an_instrument_that_bends_in_one_environment_is_no_varying_link(bend):
+    found = 0
+    for seed in range(10):
+        rng, y, e, _ = make_codes(seed)
+        x = make_content(rng, y)
+        found += len(find(np.where(e[:, None] == 1, bend(x), x), y, e, seed)[0]) > 0
+    assert found <= 1
+
+
+def test_separate_groups_of_values_keep_their_gap():
+    """Ranks close the gap, and with it half of the power."""
+    rng, y, e, covariate = make_codes()
+    x = np.c_[make_content(rng, y, p=2), covariate + 0.2 * rng.normal(size=N)]
+    _, columns, coordinates = find(x, y, e)
+    assert columns == {2}
+    assert abs(np.corrcoef(coordinates[:, 0], covariate)[0, 1]) > 0.9
+    found = 0
+    for seed in range(10):
+        rng, y, e, covariate = make_codes(seed, n=500)
+        x = np.c_[make_content(rng, y, p=2), covariate + 0.2 * rng.normal(size=500)]
+        found += find(x, y, e, seed)[1] == {2}
+    assert found >= 9
+
+
+def test_a_column_has_one_scale_where_environments_do_not_differ_and_its_own_where_they_do():
+    rng, y, e, _ = make_codes()
+    x = make_content(rng, y)
+    alike, apart = (encode_columns(values, y, e) for values in (x, x * (1 + e[:, None])))
+    np.testing.assert_array_equal(alike.heights[0], alike.heights[1])
+    assert (apart.knots[0] != apart.knots[1]).any()
+    again = apart.encode(x * (1 + e[:, None]), e).values
+    np.testing.assert_allclose(again[e == 0].std(axis=0), again[e == 1].std(axis=0), rtol=0.05)
 
 
 def test_a_covariate_is_found_whatever_the_units_of_environments():
@@ -228,6 +266,14 @@ def test_a_spread_that_shows_in_several_columns_is_taken_from_all_of_them():
     assert columns >= {7, 8, 9}
     assert columns & {6, 10}
     assert not columns & set(range(6))
+
+
+def test_squares_of_columns_with_separate_values_are_not_tried():
+    """The spread of such a column follows from its mean."""
+    rng, y, e, covariate = make_codes()
+    x = np.c_[covariate + 0.2 * rng.normal(size=N), make_content(rng, y, p=1)]
+    features, cells = encode_columns(x, y, e).encode(x, e), Cells.of(y, e)
+    assert make_curved(find_residual(features, cells), features, cells)[1] == [(1, 1), (0, 1)]
 
 
 def test_a_column_that_varies_is_taken_without_its_square():
