@@ -11,7 +11,7 @@ from equipoise.balance.groups import POOLED
 from equipoise.balance.weights import effective_sample_size
 from equipoise.diagnosis.covariates import THRESHOLD
 from equipoise.diagnosis.diagnostics import BalanceDiagnostics
-from equipoise.diagnosis.verdict import write_p
+from equipoise.diagnosis.words import write_p
 
 WIDTH = 78
 ROWS = 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -11,6 +10,14 @@ import pandas as pd
 from equipoise.balance.groups import POOLED
 from equipoise.diagnosis.information import share_told
 from equipoise.diagnosis.price import Bargain
+from equipoise.diagnosis.words import (
+    count_found,
+    list_names,
+    write_about,
+    write_p,
+    write_points,
+    write_share,
+)
 from equipoise.latent import FlipTest, VaryingPart
 
 #: A protection is clear from this many points, less two standard errors; a price is small up to
@@ -204,13 +211,14 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
     if evidence.gains_little:
         return LEAVE, (
             "Leave as it is: what varies may be the label's own content. Balancing costs "
-            f"{_about(b.price)} where the link stays as it is, and gains little where it is gone."
+            f"{write_about(b.price)} where the link stays as it is, and gains little where it is "
+            "gone."
         )
     if not clear and most > SIZEABLE:
         if b.price > 2 * b.price_error and b.left_out > 2 * b.left_out_error:
             return LEAVE, (
-                f"Leave as it is: balancing costs {_about(b.left_out)} in an environment left out "
-                "of training, and whether it gains where the link reverses is uncertain: accuracy "
+                f"Leave as it is: balancing costs {write_about(b.left_out)} in an environment left "
+                "out of training. Whether it gains where the link reverses is uncertain: accuracy "
                 f"changes by {write_points(b.protection, b.protection_error)}."
             )
         return CANNOT_TELL, (
@@ -224,21 +232,21 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
             f"Leave as it is: {reason}balancing {helps} where the link reverses: accuracy changes "
             f"by {write_points(b.protection, b.protection_error)}."
         )
-    saves = f"saves {_about(b.protection)} where it reverses."
-    cost = "costs nothing" if b.price < 0.5 else f"costs {_about(b.price)}"
+    saves = f"saves {write_about(b.protection)} where it reverses."
+    cost = "costs nothing" if b.price < 0.5 else f"costs {write_about(b.price)}"
     cheap = b.price + b.price_error <= CHEAP
     elsewhere = math.isnan(b.left_out) or b.left_out + b.left_out_error <= CHEAP
     if (evidence.tested or evidence.given) and elsewhere and cheap:
         return BALANCE, f"Balance: it {cost} where the link stays as it is and {saves}"
     where = "where the link stays as it is"
     if b.price < 0.5 and not cheap:
-        cost = f"may cost {_about(b.price + 2 * b.price_error)}"
+        cost = f"may cost {write_about(b.price + 2 * b.price_error)}"
     elif b.price < 0.5 and not elsewhere:
         cost, where = (
-            f"may cost {_about(b.left_out + 2 * b.left_out_error)}",
+            f"may cost {write_about(b.left_out + 2 * b.left_out_error)}",
             "in a new environment",
         )
-        saves = f"saves {_about(b.protection)} where the link reverses."
+        saves = f"saves {write_about(b.protection)} where the link reverses."
     return TRADE_OFF, f"Trade-off: balancing {cost} {where} and {saves}"
 
 
@@ -261,8 +269,8 @@ def _list_findings(evidence: Evidence) -> list[str]:
         before, after = evidence.predicted("before"), evidence.predicted("after")
         worse = ": balancing made it worse" if after > max(NOTHING, before) else ""
         found.append(
-            f"What is balanced predicts {percent(before)} of the label's entropy; under the "
-            f"balanced weights, {percent(after)}{worse}."
+            f"What is balanced predicts {write_share(before)} of the label's entropy; under the "
+            f"balanced weights, {write_share(after)}{worse}."
         )
         found += _tell_left(evidence)
         found += _tell_bargain(evidence.bargain)
@@ -357,8 +365,8 @@ def _tell_covariates(information: pd.DataFrame) -> list[str]:
     named = information[information["kind"].isin(["given", "known"])]
     named = named.assign(**{w: named[w] / named["label_entropy"].clip(1e-12) for w in WHEN})
     return [
-        f"{str(row.kind).capitalize()} covariate {row.variable} predicts {percent(row.before)} "
-        f"of the label's entropy; under the balanced weights, {percent(row.after)}."
+        f"{str(row.kind).capitalize()} covariate {row.variable} predicts {write_share(row.before)} "
+        f"of the label's entropy; under the balanced weights, {write_share(row.after)}."
         for row in named[named["environment"] == POOLED].itertuples()
     ]
 
@@ -400,57 +408,3 @@ def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[st
             "Widen caliper or common_support: examples without a match are lost, not balanced."
         )
     return advice
-
-
-def _about(points: float) -> str:
-    rounded = round(points)
-    return f"about {rounded} point{'' if rounded == 1 else 's'}"
-
-
-def write_points(value: float, error: float) -> str:
-    """Points with their standard error.
-
-    >>> write_points(-0.31, 0.52)
-    '−0.3 ± 0.5 points'
-    """
-    return f"{round(value, 1) + 0.0:.1f} ± {error:.1f} points".replace("-", "−")
-
-
-def write_p(p_value: float) -> str:
-    return f"= {p_value:.3f}" if p_value >= 0.001 else "< 0.001"
-
-
-def list_names(names: Sequence[str], at_most: int = 4) -> str:
-    """Names in a sentence.
-
-    >>> list_names(["age", "dose", "device"])
-    'age, dose and device'
-    """
-    shown = [str(name) for name in names[:at_most]]
-    if len(names) > at_most:
-        shown.append(f"{len(names) - at_most} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def count_found(named: Sequence[str]) -> str:
-    """What was found, counted.
-
-    >>> count_found(["feature", "direction", "direction"])
-    '1 feature and 2 directions'
-    """
-    kinds = list(dict.fromkeys(named))
-    counts = [(list(named).count(kind), kind) for kind in kinds]
-    return list_names([f"{n} {kind}{'' if n == 1 else 's'}" for n, kind in counts])
-
-
-def percent(share: float) -> str:
-    """A share as people write it.
-
-    >>> percent(0.047)
-    '4.7\\xa0%'
-    """
-    if math.isnan(share):
-        return "an unknown share"
-    hundredths = 100 * max(0.0, share)  # a no-break space: a line must not begin with the sign
-    digits = 0 if hundredths >= 10 or hundredths == 0 else 1
-    return f"{hundredths:.{digits}f}\u00a0%"
