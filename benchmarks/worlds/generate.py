@@ -20,8 +20,8 @@ from benchmarks.worlds.content import (
     make_show,
 )
 
-# The situations of a test sample, each as the power of p(y|z,e) / p(y|e) that labels follow there.
-SITUATIONS = {"as they are": 1.0, "even": 0.0, "reversed": -1.0}
+# The situations of a test sample: a label shows the covariate of itself, of any label, of another.
+SITUATIONS = ("as they are", "even", "reversed")
 NEW_SITE = "new site"
 TEST_ROWS = 3000
 
@@ -110,15 +110,15 @@ def make_world(name: str, seed: int) -> World:
     streams = np.random.SeedSequence([zlib.crc32(name.encode()), seed]).spawn(6)
     population, *rngs = [np.random.default_rng(stream) for stream in streams]
     draw = _make_population(spec, population)
-    train = draw(_deal(spec, spec.rows, rngs[0]), 1.0, rngs[0])
+    train = draw(_deal(spec, spec.rows, rngs[0]), SITUATIONS[0], rngs[0])
     tests = {}
     if spec.kind == "planted":
-        for (situation, power), rng in zip(SITUATIONS.items(), rngs[1:4], strict=True):
-            tests[situation] = draw(_deal(spec, TEST_ROWS, rng), power, rng)
+        for situation, rng in zip(SITUATIONS, rngs[1:4], strict=True):
+            tests[situation] = draw(_deal(spec, TEST_ROWS, rng), situation, rng)
     else:
-        tests["as they are"] = draw(_deal(spec, TEST_ROWS, rngs[1]), 1.0, rngs[1])
+        tests[SITUATIONS[0]] = draw(_deal(spec, TEST_ROWS, rngs[1]), SITUATIONS[0], rngs[1])
         new = np.full(TEST_ROWS, spec.n_environments)
-        tests[NEW_SITE] = draw(new, 1.0, rngs[4])
+        tests[NEW_SITE] = draw(new, SITUATIONS[0], rngs[4])
     return World(spec, seed, train, tests)
 
 
@@ -129,7 +129,7 @@ def _deal(spec: WorldSpec, n: int, rng: Rng) -> Ints:
     return rng.permutation(np.searchsorted(edges, np.arange(n), side="right"))
 
 
-def _make_population(spec: WorldSpec, rng: Rng) -> Callable[[Ints, float, Rng], Sample]:
+def _make_population(spec: WorldSpec, rng: Rng) -> Callable[[Ints, str, Rng], Sample]:
     """What all samples of a world share: content, site effects, how covariates are shown.
 
     Environments have codes below `n_environments`; that code itself is a new site.
@@ -157,18 +157,19 @@ def _make_population(spec: WorldSpec, rng: Rng) -> Callable[[Ints, float, Rng], 
         ]
     finish = _make_finish(spec, rng)
 
-    def draw(environments: Ints, power: float, rng: Rng) -> Sample:
+    def draw(environments: Ints, situation: str, rng: Rng) -> Sample:
         n = len(environments)
         y = _draw_rows(frequencies[environments], rng)
+        own = _choose_shown(y, frequencies[environments], situation, rng)
         codes, log = [], np.log(np.maximum(frequencies[environments], 1e-300))
         for one, k, link in zip(spec.planted, values, links, strict=True):
             strength = np.array(link)[environments]
             if one.shown == "continuous":
-                code = rng.normal(size=n) + strength * (2 * y - 1)
+                code = rng.normal(size=n) + strength * (2 * own - 1)
                 sides = 2.0 * np.arange(m) - 1
                 log = log - 0.5 * (code[:, None] - strength[:, None] * sides) ** 2
             else:
-                shown_as = np.where(rng.random(n) < strength, y, _another(y, m, rng))
+                shown_as = np.where(rng.random(n) < strength, own, _another(own, m, rng))
                 code = shown_as + m * rng.integers(0, k // m, n)  # the values of that label
                 same = (code % m)[:, None] == np.arange(m)
                 log = log + np.log(
@@ -178,11 +179,6 @@ def _make_population(spec: WorldSpec, rng: Rng) -> Callable[[Ints, float, Rng], 
         propensity = np.exp(log - log.max(axis=1, keepdims=True))
         propensity[frequencies[environments] == 0] = 0.0
         propensity /= propensity.sum(axis=1, keepdims=True)
-        if power != 1.0:  # other labels for the same covariate
-            own = frequencies[environments]
-            change = np.maximum(propensity, 1e-300) / np.maximum(own, 1e-300)
-            tilted = np.where(propensity > 0, own * change**power, 0.0)
-            y = _draw_rows(tilted / tilted.sum(axis=1, keepdims=True), rng)
         clean = np.where(rng.random(n) < spec.flip, _another(y, m, rng), y)
         if images:
             names = [one.shown for one in spec.planted]
@@ -250,6 +246,16 @@ def _make_finish(spec: WorldSpec, rng: Rng) -> Callable[[Floats], Floats]:
         return x[:, order] * 10 ** own.uniform(-1, 2, x.shape[1])
 
     return finish
+
+
+def _choose_shown(y: Ints, frequencies: Floats, situation: str, rng: Rng) -> Ints:
+    """The label whose covariate each example shows; all labels stay as frequent as they are."""
+    if situation == "as they are":
+        return y
+    others = frequencies.copy()  # [N, m]
+    if situation == "reversed":
+        others[np.arange(len(y)), y] = 0.0
+    return _draw_rows(others, rng)
 
 
 def _draw_rows(probabilities: Floats, rng: Rng) -> Ints:

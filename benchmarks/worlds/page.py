@@ -31,9 +31,11 @@ whose correlation with the label differs between environments. In the others not
 the correlation is equal everywhere, or the label's own content varies between sites.
 
 Every world has test samples from the same population. *As they are*: a new draw of the training
-environments. *Even*: the covariate is independent of the label. *Reversed*: p(y | z, e) / p(y | e)
-is replaced by its reciprocal. Out of domain means reversed, or a new site where
-nothing reverses. Accuracies are means over logistic regression, boosted trees and a perceptron.
+environments. *Even*: the covariate is independent of the label. *Reversed*: a label shows the
+covariate of another. Labels are as frequent as before. Out of domain means reversed, or a new site
+where nothing reverses. Accuracies are means over logistic regression, boosted trees and a
+perceptron, and for images also a convolutional network, for which their price, even and reversed
+stand.
 
 | column | meaning |
 |---|---|

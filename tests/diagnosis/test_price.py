@@ -85,7 +85,7 @@ def test_the_same_seed_gives_the_same_bargain():
     assert once.left_out == again.left_out
 
 
-def test_reversing_inverts_the_odds_of_the_labels_an_environment_has():
+def test_reversing_gives_a_label_what_the_other_labels_show():
     p = np.array([[0.6, 0.3, 0.1], [0.75, 0.25, 0.0]])
     labels, places = np.array([0, 1, 2, 0, 1]), np.array([0, 0, 0, 1, 1])
     with np.errstate(divide="ignore"):
@@ -93,7 +93,24 @@ def test_reversing_inverts_the_odds_of_the_labels_an_environment_has():
     mass = weigh_situations(scores, labels, places)
     own = p[places, labels]
     np.testing.assert_allclose(mass["even"] * own, [1 / 3, 1 / 3, 1 / 3, 0.5, 0.5])
-    np.testing.assert_allclose(mass["reversed"] * own, [1 / 9, 2 / 9, 6 / 9, 0.25, 0.75], rtol=1e-6)
+    np.testing.assert_allclose(mass["reversed"] * own, [0.2, 0.35, 0.45, 0.25, 0.75], rtol=1e-6)
+
+
+def test_rare_labels_stay_rare_where_the_link_is_reversed():
+    rng = np.random.default_rng(0)
+    n = 50_000
+    y, nowhere = (rng.random(n) < 0.1).astype(int), np.zeros(n, dtype=int)
+    shows = np.where(rng.random(n) < 0.9, y, 1 - y)
+    odds = 0.1 / 0.9 * np.where(shows == 1, 9.0, 1 / 9)
+    scores = np.log(np.stack([1 / (1 + odds), odds / (1 + odds)], axis=1))
+    mass = weigh_situations(scores, y, nowhere)
+    for situation, agree in (("as they are", 0.9), ("even", None), ("reversed", 0.1)):
+        assert np.average(y, weights=mass[situation]) == pytest.approx(0.1, abs=0.01)
+        seen = [np.average(shows[y == k] == k, weights=mass[situation][y == k]) for k in (0, 1)]
+        if agree is None:
+            assert seen[0] == pytest.approx(1 - seen[1], abs=0.02)
+        else:
+            np.testing.assert_allclose(seen, agree, atol=0.02)
 
 
 def test_situations_keep_the_frequencies_of_the_labels():

@@ -51,14 +51,14 @@ class Judge:
 def make_judges(x: NDArray, labels: Ints, curves: Floats | None, seed: int) -> list[Judge]:
     """A small network for images [n, c, h, w]; for tables [n, p] a linear model and trees.
 
-    `curves` are shown to the linear model alone.
+    Where there are `curves`, a second linear model is shown them.
     """
     if x.ndim > 2:
         return [Judge(lambda: SmallNetwork(seed), _shrink(x))]
     n_labels = len(np.unique(labels))
     rounds = int(np.clip(MAX_TREES // (1 if n_labels == 2 else n_labels), 12, ROUNDS))
     view = _view_columns(x, labels, seed)
-    told = view if curves is None else np.hstack([view, _standardize(curves)])
+    views = [view] if curves is None else [view, np.hstack([view, _standardize(curves)])]
     trees: dict[str, Any] = {
         "max_iter": rounds,
         "learning_rate": 0.15 * ROUNDS / rounds,
@@ -69,7 +69,7 @@ def make_judges(x: NDArray, labels: Ints, curves: Floats | None, seed: int) -> l
         "random_state": seed,
     }
     return [
-        Judge(lambda: LogisticRegression(C=0.1, max_iter=100, tol=1e-3), told),
+        *(Judge(lambda: LogisticRegression(C=0.1, max_iter=100, tol=1e-3), own) for own in views),
         Judge(lambda: HistGradientBoostingClassifier(**trees), _cut(view)),
     ]
 

@@ -3,7 +3,7 @@
 Small classifiers are trained plainly and with the balancing weights, and tested on examples
 they have not seen. Reweighting the test by the scores p(y | z, e) shows three situations: the
 link of covariate and label as it is, without any link (even), and reversed. The labels of an
-environment keep their frequencies in all of them, up to how far z allows it.
+environment keep their frequencies in all of them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def measure_bargain(
     seed: int,
     curves: Floats | None = None,
 ) -> Bargain:
-    """Compare plain and balanced training of small classifiers: two for tables, one for images.
+    """Compare plain and balanced training of small classifiers, see `make_judges`.
 
     Parameters
     ----------
@@ -91,9 +91,8 @@ def measure_bargain(
     seed : int
         Draws at most 6,000 rows or 20,000 images, and the folds.
     curves : float array [N, k], optional
-        Squares and products that vary, shown to the linear classifier: it could not learn them
-        of the columns. The trees see columns alone, so that the mean is of a model that learns
-        a part of them.
+        Squares and products that vary. A second linear classifier sees them beside the columns:
+        some models can learn them of the columns, and some cannot.
     """
     is_image = x.ndim > 2
     rows = draw_rows(labels, environments, MAX_IMAGES if is_image else MAX_ROWS, seed)
@@ -128,10 +127,11 @@ def measure_bargain(
 
 
 def weigh_situations(log_scores: Floats, labels: Ints, environments: Ints) -> dict[str, Floats]:
-    """Weights [N] that turn a sample into each situation.
+    """Weights [N] that turn a sample into each situation; labels stay as frequent as they are.
 
-    With the frequencies f(y) of the labels in an environment and p = p(y | z, e), p / f says how
-    z changes them. Even: labels follow f at every z. Reversed: f / (p / f), normalised.
+    With the frequencies f of the labels in an environment, p(y | z, e) / f says how often a label
+    shows z. Even: every label shows z as often as all labels together. Reversed: as often as the
+    other labels together do.
 
     >>> scores, nowhere = np.log([[0.8, 0.2], [0.8, 0.2]]), np.zeros(2, dtype=int)
     >>> weigh_situations(scores, np.array([0, 1]), nowhere)["reversed"].round(2).tolist()
@@ -141,18 +141,14 @@ def weigh_situations(log_scores: Floats, labels: Ints, environments: Ints) -> di
     counts = np.zeros((int(environments.max()) + 1, m))
     np.add.at(counts, (environments, labels), 1.0)
     f = (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))[environments]  # [N, m]
-    here = f > 0
-    p = np.where(here, np.maximum(np.exp(log_scores), FLOOR * m * f), 0.0)
+    p = np.where(f > 0, np.maximum(np.exp(log_scores), FLOOR * m * f), 0.0)
     p /= p.sum(axis=1, keepdims=True)
-    turned = np.where(here, f**2 / np.where(here, p, 1.0), 0.0)
-    turned /= turned.sum(axis=1, keepdims=True)
     rows = np.arange(n)
-    own = p[rows, labels]
-    return {
-        "as they are": np.ones(n),
-        "even": f[rows, labels] / own,
-        "reversed": turned[rows, labels] / own,
-    }
+    own, frequency = p[rows, labels], f[rows, labels]
+    even = frequency / own
+    # Where an environment has one label, both others are 0, and nothing can be reversed.
+    others = np.where(frequency < 1, (1 - own) / np.where(frequency < 1, 1 - frequency, 1.0), 1.0)
+    return {"as they are": np.ones(n), "even": even, "reversed": others * even}
 
 
 def draw_rows(labels: Ints, environments: Ints, at_most: int, seed: int) -> Ints:

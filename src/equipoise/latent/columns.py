@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 #: A column with at most this many values is a category, one feature for each value.
-MAX_LEVELS = 10
+MAX_LEVELS = 20
 #: A category's value needs this many examples to have a feature of its own.
 MIN_OF_LEVEL = 5
 MIN_SHARE_OF_LEVEL = 0.002
@@ -23,8 +23,8 @@ _KNOTS = 128
 _FAR = 5.0  # standard deviations
 #: Excess kurtosis of a uniform distribution: what is flatter has separate values.
 FLAT = -1.2
-#: Of the test that a column has the same values in every environment.
-LEVEL_OF_COLUMN = 0.001
+#: Of the tests that columns have the same values in every environment.
+LEVEL_OF_SITES = 0.001
 #: Rounds in which the scales of environments with other label frequencies are made alike.
 ROUNDS = 8
 
@@ -48,9 +48,9 @@ class Features:
 class ColumnEncoding:
     """How columns become features: scores of numbers, indicators of categories.
 
-    Where a column has long tails, a number becomes the normal quantile of its rank. Where
-    environments differ in a column's distribution, ranks are within an environment: a site with
-    another unit, or whose instrument reads higher or bends, is not taken for a varying link.
+    Where a column has long tails, a number becomes the normal quantile of its rank. Where some
+    column differs between environments, ranks are within an environment: a site with another
+    unit, or whose instrument reads higher or bends, is not taken for a varying link.
 
     Attributes
     ----------
@@ -166,13 +166,16 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
     if not rows:
         raise ValueError("every column is constant: there is nothing to balance on")
     own, level = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
-    q, n_environments = len(own), int(environments.max()) + 1
-    knots, heights = np.zeros((2, n_environments, q, _KNOTS))
-    for j in np.flatnonzero(np.isnan(level)):
+    sites, numbers = _Sites.of(labels, environments), np.flatnonzero(np.isnan(level))
+    q, limit = len(own), LEVEL_OF_SITES / max(1, len(numbers))
+    # All columns or none: what a map gets wrong is the same in columns that are nearly the same.
+    differ = any(sites.differ(x[:, own[j]], limit) for j in numbers)
+    knots, heights = np.zeros((2, len(sites.sizes), q, _KNOTS))
+    for j in numbers:
         values = x[:, own[j]]
-        scores, alike = score_column(values, labels, environments)
+        scores = sites.align(values) if differ else _scale(values)
         for environment in np.unique(environments):
-            here = alike | (environments == environment)
+            here = environments == environment if differ else slice(None)
             knots[environment, j], heights[environment, j] = _thin(values[here], scores[here])
     raw = ColumnEncoding(own, sources[own], level, knots, heights, np.zeros(q), np.ones(q))
     values = raw.encode(x, environments).values
@@ -180,62 +183,83 @@ def encode_columns(x: Floats, labels: Ints, environments: Ints) -> ColumnEncodin
     return replace(raw, mean=values.mean(axis=0), scale=np.where(scale > 0, scale, 1.0))
 
 
-def score_column(values: Floats, labels: Ints, environments: Ints) -> tuple[Floats, bool]:
-    """A column on the scale of the tests [N], and whether that is one map for all environments.
+@dataclass(frozen=True)
+class _Sites:
+    """How environments differ in labels, and so in what values are expected of a column."""
 
-    It is, unless a Kolmogorov-Smirnov test finds the values of an environment other than all
-    examples, weighted to its labels, would have them. Then a value's rank in its environment
-    becomes the score that has this rank among all examples so weighted.
-    """
-    counts = np.zeros((int(environments.max()) + 1, int(labels.max()) + 1))
-    np.add.at(counts, (environments, labels), 1.0)
-    sizes = counts.sum(axis=1)
-    weights = counts / np.maximum(sizes, 1.0)[:, None]
-    weights /= np.maximum(counts.sum(axis=0) / len(labels), 1e-12)
-    places = [np.flatnonzero(environments == e) for e in range(len(counts))]
-    level = np.unique(values, return_inverse=True)[1]
-    ranks, furthest = np.empty(len(values)), np.zeros(len(counts))
-    for environment, own in enumerate(places):
-        ranks[own] = _share_below(np.unique(values[own], return_inverse=True)[1])
-        expected = _share_below(level, weights[environment, labels])[own]
-        furthest[environment] = np.abs(ranks[own] - expected).max(initial=0.0)
-    # The limiting distribution of the largest distance; all examples include the environment's.
-    several = (sizes > 0).sum()
-    limit = np.sqrt(-0.5 * np.log(0.5 * LEVEL_OF_COLUMN / several))
-    together = _scale(values, _share_below(level))
-    if (furthest * np.sqrt(sizes) <= limit * np.sqrt(1 - sizes / sizes.sum())).all():
-        return together, True
-    scores = np.interp(ranks, (np.arange(len(values)) + 0.5) / len(values), np.sort(together))
-    if np.ptp(weights[sizes > 0], axis=0).max() < 0.01:
-        return scores, False
-    for _ in range(ROUNDS):
-        order = np.argsort(scores, kind="stable")
-        moved = np.empty_like(scores)
-        for environment, own in enumerate(places):
-            mass = weights[environment, labels[order]]
-            shares = (np.cumsum(mass) - 0.5 * mass) / max(mass.sum(), 1e-12)
-            moved[own] = np.interp(ranks[own], shares, scores[order])
-        done = np.abs(moved - scores).mean() < 0.002
-        scores = moved
-        if done:
-            break
-    return scores, False
+    labels: Ints
+    environments: Ints
+    sizes: Floats  # [E]
+    weights: Floats  # [E, m] that give all examples an environment's labels
+
+    @classmethod
+    def of(cls, labels: Ints, environments: Ints) -> _Sites:
+        counts = np.zeros((int(environments.max()) + 1, int(labels.max()) + 1))
+        np.add.at(counts, (environments, labels), 1.0)
+        sizes = counts.sum(axis=1)
+        weights = counts / np.maximum(sizes, 1.0)[:, None]
+        weights /= np.maximum(counts.sum(axis=0) / len(labels), 1e-12)
+        return cls(labels, environments, sizes, weights)
+
+    def differ(self, values: Floats, level: float) -> bool:
+        """Whether some environment has other values than all examples weighted to its labels.
+
+        A Kolmogorov-Smirnov test of each environment, by its limiting distribution.
+        """
+        rank = np.unique(values, return_inverse=True)[1]
+        limit = np.sqrt(-0.5 * np.log(0.5 * level / (self.sizes > 0).sum()))
+        for environment in np.flatnonzero(self.sizes):
+            own = self.environments == environment
+            expected = _share_below(rank, self.weights[environment, self.labels])[own]
+            seen = _share_below(np.unique(values[own], return_inverse=True)[1])
+            n = self.sizes[environment]  # all examples include its own
+            scale = np.sqrt(n / max(1e-12, 1 - n / self.sizes.sum()))
+            if np.abs(seen - expected).max() * scale > limit:
+                return True
+        return False
+
+    def align(self, values: Floats) -> Floats:
+        """Scores [N] of ranks within environments.
+
+        A rank becomes the score that has it among all examples, weighted to the environment's
+        labels.
+        """
+        places = [np.flatnonzero(self.environments == e) for e in range(len(self.sizes))]
+        ranks = np.empty(len(values))
+        for own in places:
+            ranks[own] = _share_below(np.unique(values[own], return_inverse=True)[1])
+        even = (np.arange(len(values)) + 0.5) / len(values)
+        scores = np.interp(ranks, even, np.sort(_scale(values)))
+        if np.ptp(self.weights[self.sizes > 0], axis=0).max() < 0.01:
+            return np.asarray(scores)
+        for _ in range(ROUNDS):
+            order = np.argsort(scores, kind="stable")
+            moved = np.empty_like(scores)
+            for environment, own in enumerate(places):
+                mass = self.weights[environment, self.labels[order]]
+                shares = (np.cumsum(mass) - 0.5 * mass) / max(mass.sum(), 1e-12)
+                moved[own] = np.interp(ranks[own], shares, scores[order])
+            done = np.abs(moved - scores).mean() < 0.002
+            scores = moved
+            if done:
+                break
+        return np.asarray(scores)
 
 
-def _scale(values: Floats, ranks: Floats) -> Floats:
+def _scale(values: Floats) -> Floats:
     """Normal scores, which draw long tails in; standardised values where tails are short.
 
     Normal scores would close the gap between separate groups of values.
     """
     if kurtosis(values) < 0:
         return np.asarray((values - values.mean()) / values.std())
-    return np.asarray(ndtri(ranks))
+    return np.asarray(ndtri(_share_below(np.unique(values, return_inverse=True)[1])))
 
 
-def _share_below(level: Ints, weights: Floats | None = None) -> Floats:
-    """The weighted share of examples on lower levels [N], and half of those on the same."""
-    mass = np.bincount(level, weights=weights)
-    return np.asarray(((np.cumsum(mass) - 0.5 * mass) / max(mass.sum(), 1e-12))[level])
+def _share_below(rank: Ints, weights: Floats | None = None) -> Floats:
+    """The weighted share of examples of lower rank [N], and half of those of the same."""
+    mass = np.bincount(rank, weights=weights)
+    return np.asarray(((np.cumsum(mass) - 0.5 * mass) / max(mass.sum(), 1e-12))[rank])
 
 
 def _thin(values: Floats, scores: Floats) -> tuple[Floats, Floats]:
