@@ -64,8 +64,8 @@ def test_an_environment_left_out_shows_a_price_that_held_out_rows_do_not():
     """Content that one environment turns round costs little inside, and much elsewhere."""
     x, y, e, scores = draw_world(3000, (0.9, 0.8, 0.7), seed=0)
     found = measure_bargain(x, y, e, scores, weigh(y, scores), seed=0)
-    assert abs(found.left_out - found.held_out) < 3 * found.left_out_error + 3
-    assert found.left_out_error > found.held_out_error
+    assert abs(found.left_out - found.price) < 3 * found.left_out_error + 3
+    assert found.left_out_error > found.price_error
 
 
 def test_errors_are_as_large_as_the_estimates_scatter():

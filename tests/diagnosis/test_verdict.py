@@ -8,7 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from equipoise.balance import Groups, fit_propensity
 from equipoise.diagnosis import diagnose_balance, summarise_balance
-from equipoise.diagnosis.verdict import Evidence, recommend
+from equipoise.diagnosis.evidence import Evidence
+from equipoise.diagnosis.verdict import decide_verdict, recommend
 from equipoise.latent import encode_columns, find_varying
 
 
@@ -188,7 +189,7 @@ def test_a_price_that_gains_nothing_where_the_link_is_gone_is_not_paid(strong):
 
     rotated, coloured = say(-2.0, 6.0), say(5.0, 17.0)
     assert rotated[0] == "leave as it is"
-    assert "costs about 18 points" in rotated[1]
+    assert "costs about 19 points" in rotated[1]
     assert coloured[0] == "trade-off"
 
 
@@ -224,3 +225,69 @@ def test_tables_of_matches_are_empty_without_any_and_of_z_where_nothing_was_foun
     assert nothing.by_caliper.empty
     assert nothing.situations is None
     assert not (nothing.worst["kind"] == "z").any()
+
+
+def draw_rare(n, seed=0, *, reverse=False):
+    """One label in ten; a scanner goes with it, more in one site than in the other."""
+    rng = np.random.default_rng(seed)
+    y, e = (rng.random(n) < 0.1).astype(int), rng.integers(2, size=n)
+    agrees = rng.random(n) < np.array([0.95, 0.75])[e]
+    scanner = np.where(agrees != reverse, y, 1 - y)
+    x = np.stack([2.0 * y + rng.normal(size=n), scanner + 0.1 * rng.normal(size=n)], axis=1)
+    return x, y, e, ["fever", "scanner"]
+
+
+def test_weights_that_keep_rare_labels_rare_cost_and_save_what_is_said():
+    train, (here, there) = draw_rare(6000), (draw_rare(20_000, 1, reverse=r) for r in (False, True))
+    found = diagnose(*train)
+    b = found.bargain
+    share = np.stack([np.bincount(train[1][train[2] == k], minlength=2) for k in (0, 1)])
+    share = share / share.sum(axis=1, keepdims=True)
+    kept = found.weights * share[train[2], train[1]]
+    for new, predicted in ((here, -b.kept_price), (there, b.kept_protection)):
+        gain = fit_and_score(found, train, new, kept) - fit_and_score(found, train, new)
+        assert gain == pytest.approx(predicted, abs=2.5)
+    assert b.kept_price < b.price - 2
+    assert any("keep the labels' frequencies" in text for text in found.verdict.findings)
+
+
+def test_labels_that_are_about_even_are_not_said_to_be_rare(strong):
+    assert np.isnan(strong.bargain.kept_price)
+    assert not any("frequencies would" in text for text in strong.verdict.findings)
+
+
+def test_a_label_of_few_examples_that_carries_the_weight_is_named_and_dropping_it_helps():
+    x, y, e, _ = draw(3000, (0.95, 0.85, 0.75))
+    y = np.where(np.arange(3000) % 500 == 0, 2, y)  # six examples
+    groups = Groups(y, e, ("well", "ill", "unknown"), ("north", "south", "west"))
+    scores = np.log(np.full((3000, 3), 1 / 3))
+    weights = np.where(y == 2, 500.0, 1.0)
+    verdict = diagnose_balance(
+        x[:, 1:2], scores, None, groups, weights=weights, x=x, given={"scanner": x[:, 1]}
+    ).verdict
+    assert any("Few examples have the label unknown." in text for text in verdict.findings)
+    assert any("Drop unknown" in text for text in verdict.advice)
+    kept, new = y != 2, draw(6000, (0.95, 0.85, 0.75), seed=1)
+    weighted, dropped = (
+        LogisticRegression().fit(x[rows], y[rows], sample_weight=mass).score(new[0], new[1])
+        for rows, mass in ((slice(None), weights), (kept, weights[kept]))
+    )
+    assert dropped > weighted + 0.05
+
+
+def test_an_environment_of_one_label_is_named():
+    x, y, e, names = draw(2000, (0.95, 0.8))
+    e = np.where((y == 1) & (np.arange(2000) % 4 == 0), 2, e)
+    found = diagnose(x, y, e, names)
+    assert any("One label alone occurs in site 2" in text for text in found.verdict.findings)
+
+
+def test_where_nobody_can_tell_but_it_costs_nothing_balanced_batches_are_preferred(strong):
+    costs = {"price": 0.2, "price_error": 0.5, "protection": 12.0, "protection_error": 9.0}
+    uncertain = replace(strong.bargain, even_gain=0.0, even_gain_error=3.0, **costs)
+    evidence = Evidence(None, strong.information, bargain=uncertain, given=True)
+    verdict = decide_verdict(evidence)
+    assert verdict.recommendation == "cannot tell"
+    assert verdict.advice[0].startswith("Prefer balanced batches")
+    dear = decide_verdict(replace(evidence, bargain=replace(uncertain, price=4.0)))
+    assert dear.advice[0].startswith("Train on random batches")

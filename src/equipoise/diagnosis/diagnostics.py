@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equipoise.balance.groups import Groups
 from equipoise.balance.large import MatchSource
 from equipoise.balance.matches import Matches
-from equipoise.balance.weights import balanced_frequencies
+from equipoise.balance.weights import balanced_frequencies, effective_sample_size
 from equipoise.diagnosis.covariates import (
     MAX_DIMENSIONS_OF_PRODUCTS,
     choose_crossed,
@@ -22,7 +22,13 @@ from equipoise.diagnosis.covariates import (
     read_columns,
     read_known,
 )
-from equipoise.diagnosis.evidence import compare_links, count_rows_needed, find_leaks, find_markers
+from equipoise.diagnosis.evidence import (
+    Evidence,
+    compare_links,
+    count_rows_needed,
+    find_leaks,
+    find_markers,
+)
 from equipoise.diagnosis.information import MAX_EXAMPLES, tabulate_information
 from equipoise.diagnosis.matching import (
     draw_anchors,
@@ -40,11 +46,14 @@ from equipoise.diagnosis.tables import (
     measure_overlap,
     tabulate_balance,
 )
-from equipoise.diagnosis.verdict import Evidence, Verdict, decide_verdict
+from equipoise.diagnosis.verdict import Verdict, decide_verdict
 from equipoise.latent import Features, FlipTest, VaryingPart, compare_interaction
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+#: A label with less than this part of an even share of the examples is rare.
+RARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -196,6 +205,7 @@ def diagnose_balance(
     crossed = covariates or choose_crossed(z, own_columns, worst, information)
 
     y, e = groups.labels, groups.environments
+    counts = groups.total(np.ones(n))  # [E + 1, m]
     coordinates = z if coordinates is None else coordinates
     found = coordinates.shape[1] > 0 and (varying is None or len(varying) > 0)
     balanced = found or given is not None
@@ -224,6 +234,9 @@ def diagnose_balance(
         n_matches=a,
         n_labels=m,
         shown=curves is not None,
+        alone=_choose(groups.environment_names, (counts[:-1] > 0).sum(axis=1) == 1),
+        effective=effective_sample_size(weights) / n,
+        rare=_choose(groups.label_names, counts[-1] < RARE * n / m),
     )
     return BalanceDiagnostics(
         groups=groups,
@@ -244,6 +257,10 @@ def diagnose_balance(
         weights=weights,
         notes=tuple(notes),
     )
+
+
+def _choose(names: tuple[str, ...], chosen: NDArray) -> tuple[str, ...]:
+    return tuple(name for name, own in zip(names, chosen, strict=True) if own)
 
 
 def _name_sources(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from equipoise.balance.groups import Groups
-from equipoise.diagnosis.price import draw_rows
+from equipoise.balance.groups import POOLED, Groups
+from equipoise.diagnosis.information import share_told
+from equipoise.diagnosis.price import Bargain, draw_rows
+from equipoise.latent import FlipTest, VaryingPart
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -35,6 +39,85 @@ SHARE_OF_STRENGTH = 0.02
 LEAK_ERRORS = 0.01
 #: Numbers with more values than this are cut by a small tree.
 MANY_VALUES = 32
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict is decided from.
+
+    Attributes
+    ----------
+    varying : VaryingPart or None
+        What was found by the test; None if something else was balanced.
+    sources : tuple of str
+        Names of the columns found, or of those that directions resemble most.
+    given : bool
+        The covariates were named by the user.
+    information : DataFrame
+        Of `tabulate_information`.
+    left : FlipTest or None
+        The joint test under the balanced weights.
+    same_link : float
+        p-value that the label depends on what was found alike in every environment.
+    bargain : Bargain or None
+    leaks : tuple of str
+        Columns that give the label away.
+    markers : tuple of str
+        Columns that tell the environments apart.
+    rows, rows_needed : int
+        Examples there are, and how many would do to find a moderate link.
+    n_matches, n_labels : int
+        Matches of an anchor, None without matches.
+    shown : bool
+        Squares or products that vary were shown to a second linear classifier.
+    alone : tuple of str
+        Environments that have one label only.
+    effective : float
+        Effective sample size of the weights, as a share of the examples.
+    rare : tuple of str
+        Labels with less than a tenth of the examples that an even share would be.
+    """
+
+    varying: VaryingPart | None
+    information: pd.DataFrame
+    left: FlipTest | None = None
+    same_link: float = math.nan
+    bargain: Bargain | None = None
+    sources: tuple[str, ...] = ()
+    given: bool = False
+    leaks: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    rows: int = 0
+    rows_needed: int = 0
+    n_matches: int | None = None
+    n_labels: int = 2
+    shown: bool = False
+    alone: tuple[str, ...] = ()
+    effective: float = 1.0
+    rare: tuple[str, ...] = ()
+
+    @property
+    def tested(self) -> bool:
+        return self.varying is not None and not math.isnan(self.varying.p_value)
+
+    @property
+    def nothing_found(self) -> bool:
+        """The test found no link that varies, and the user named none."""
+        return not self.given and self.varying is not None and len(self.varying) == 0
+
+    def predicted(self, when: str) -> float:
+        """Share of the label's entropy that is predicted within environments, by z or the score."""
+        kind = "score" if self.given else "z"
+        rows = self.information[self.information["kind"] == kind]
+        rows = rows[rows["environment"] != POOLED]
+        return share_told(rows, when, "examples" if when == "before" else "left")
+
+    @property
+    def left_out(self) -> int:
+        """Examples that balanced batches never show."""
+        rows = self.information[self.information["kind"] == "score"]
+        rows = rows[rows["environment"] == POOLED]
+        return int((rows["examples"] - rows["left"]).sum())
 
 
 def compare_links(coordinates: Floats, labels: Ints, environments: Ints, *, seed: int = 0) -> float:

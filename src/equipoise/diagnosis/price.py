@@ -9,7 +9,7 @@ environment keep their frequencies in all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,8 @@ MAX_ROWS, MAX_IMAGES = 6_000, 20_000
 N_FOLDS, N_FOLDS_OF_IMAGES = 5, 2
 #: Environments are left out one by one, or in at most so many groups: of tables and of images.
 MAX_LEFT_OUT, MAX_LEFT_OUT_OF_IMAGES = 4, 3
+#: Labels whose frequencies differ from even by more than this share of it are uneven.
+UNEVEN = 0.5
 #: Scores below this share of a label's own frequency, times the number of labels, are taken for
 #: it, so that no example decides alone.
 FLOOR = 0.01
@@ -42,28 +44,31 @@ class Bargain:
         Rows "as they are", "even", "reversed"; columns plain, plain_error, balanced,
         balanced_error, one_label (the best that naming always the same label would do).
     price, price_error : float
-        Accuracy lost where the link stays as it is: plain − balanced.
-    held_out, held_out_error : float
-        The same on held-out examples of the training environments.
+        Accuracy lost where the link stays as it is: plain − balanced on held-out examples.
     left_out, left_out_error : float
         The same on environments left out of training; NaN with fewer than three.
     even_gain, even_gain_error : float
         Accuracy gained where the covariate predicts nothing: balanced − plain.
     protection, protection_error : float
         Accuracy gained where the link is reversed.
+    kept_price, kept_price_error, kept_protection, kept_protection_error : float
+        The same of balanced weights times the label's frequency in its environment, so that rare
+        labels stay rare; NaN where labels are about even.
     """
 
     situations: pd.DataFrame
     price: float
     price_error: float
-    held_out: float
-    held_out_error: float
     left_out: float
     left_out_error: float
     even_gain: float
     even_gain_error: float
     protection: float
     protection_error: float
+    kept_price: float = np.nan
+    kept_price_error: float = np.nan
+    kept_protection: float = np.nan
+    kept_protection_error: float = np.nan
 
 
 def measure_bargain(
@@ -97,33 +102,56 @@ def measure_bargain(
     is_image = x.ndim > 2
     rows = draw_rows(labels, environments, MAX_IMAGES if is_image else MAX_ROWS, seed)
     y, e, w = labels[rows], environments[rows], weights[rows]
+    frequencies = find_frequencies(y, e, log_scores.shape[1])[e]  # [n, m]
+    masses = [np.ones(len(y)), w]
+    if np.abs(frequencies * (frequencies > 0).sum(axis=1, keepdims=True) - 1).max() > UNEVEN:
+        masses.append(w * frequencies[np.arange(len(y)), y])
     with threadpool_limits(1):
         judges = make_judges(x[rows], y, None if curves is None else curves[rows], seed)
         n_folds = N_FOLDS_OF_IMAGES if is_image else N_FOLDS
-        right = _test_both(judges, y, w, _deal(e * (int(y.max()) + 1) + y, n_folds, seed))  # [2, n]
+        folds = _deal(e * (int(y.max()) + 1) + y, n_folds, seed)
+        plain, balanced, *kept = _test_each(judges, y, masses, folds)  # [n] each
         places = _group_environments(e, MAX_LEFT_OUT_OF_IMAGES if is_image else MAX_LEFT_OUT)
-        apart = _test_both(judges, y, w, places) if places.max() > 1 else None
-    table, differences = {}, {}
+        apart = _test_each(judges, y, masses[:2], places) if places.max() > 1 else None
+    table, gains, kept_gains = {}, {}, {}
     for situation, mass in weigh_situations(log_scores[rows], y, e).items():
         shares = mass / mass.sum()
-        cells = [_mean(100 * own, shares) for own in (*right, right[1] - right[0])]
         one_label = 100 * np.bincount(y, weights=shares).max()
-        table[situation] = [*cells[0], *cells[1], one_label]
-        differences[situation] = cells[2]
+        table[situation] = *_mean(100 * plain, shares), *_mean(100 * balanced, shares), one_label
+        gains[situation] = _mean(100 * (balanced - plain), shares)
+        kept_gains[situation] = [_mean(100 * (own - plain), shares) for own in kept]
     columns = ["plain", "plain_error", "balanced", "balanced_error", "one_label"]
-    held_out = -differences["as they are"][0], differences["as they are"][1]
+    lost, error = gains["as they are"]
     left_out = (np.nan, np.nan)
     if apart is not None:
         left_out = _mean_over(100 * (apart[0] - apart[1]), places)
-    price = held_out
-    return Bargain(
+    found = Bargain(
         pd.DataFrame.from_dict(table, orient="index", columns=columns),
-        *price,
-        *held_out,
+        -lost,
+        error,
         *left_out,
-        *differences["even"],
-        *differences["reversed"],
+        *gains["even"],
+        *gains["reversed"],
     )
+    if not kept:
+        return found
+    (lost, error), (gained, error_of_gain) = (
+        kept_gains[situation][0] for situation in ("as they are", "reversed")
+    )
+    return replace(
+        found,
+        kept_price=-lost,
+        kept_price_error=error,
+        kept_protection=gained,
+        kept_protection_error=error_of_gain,
+    )
+
+
+def find_frequencies(labels: Ints, environments: Ints, n_labels: int) -> Floats:
+    """How often each label occurs in each environment, as a share [E, m]."""
+    counts = np.zeros((int(environments.max()) + 1, n_labels))
+    np.add.at(counts, (environments, labels), 1.0)
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
 
 
 def weigh_situations(log_scores: Floats, labels: Ints, environments: Ints) -> dict[str, Floats]:
@@ -138,9 +166,7 @@ def weigh_situations(log_scores: Floats, labels: Ints, environments: Ints) -> di
     [0.25, 4.0]
     """
     n, m = log_scores.shape
-    counts = np.zeros((int(environments.max()) + 1, m))
-    np.add.at(counts, (environments, labels), 1.0)
-    f = (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))[environments]  # [N, m]
+    f = find_frequencies(labels, environments, m)[environments]  # [N, m]
     p = np.where(f > 0, np.maximum(np.exp(log_scores), FLOOR * m * f), 0.0)
     p /= p.sum(axis=1, keepdims=True)
     rows = np.arange(n)
@@ -180,21 +206,23 @@ def _group_environments(environments: Ints, at_most: int) -> Ints:
     return group[place]
 
 
-def _test_both(judges: Sequence[Judge], y: Ints, weights: Floats, folds: Ints) -> Floats:
-    """How right each example is called [2, n], by plain and balanced training without its fold.
+def _test_each(
+    judges: Sequence[Judge], y: Ints, masses: Sequence[Floats], folds: Ints
+) -> list[Floats]:
+    """How right each example is called [n], by training with each of the weights without its fold.
 
     The mean over the judges: 0, 1 or between.
     """
-    right = np.zeros((2, len(y)))
+    right = [np.zeros(len(y)) for _ in masses]
     for fold in range(int(folds.max()) + 1):
         train, test = folds != fold, folds == fold
-        for place, mass in enumerate((np.ones(len(y)), weights)):
+        for own, mass in zip(right, masses, strict=True):
             use = train & (mass > 0)
             if len(np.unique(y[use])) < 2:
-                right[place, test] = float(len(np.unique(y[use])) == 1) * (y[test] == y[use][:1])
+                own[test] = float(len(np.unique(y[use])) == 1) * (y[test] == y[use][:1])
                 continue
             called = [judge.call(y, mass, use, test) for judge in judges]
-            right[place, test] = np.mean([own == y[test] for own in called], axis=0)
+            own[test] = np.mean([names == y[test] for names in called], axis=0)
     return right
 
 

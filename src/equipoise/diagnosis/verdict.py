@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from equipoise.balance.groups import POOLED
-from equipoise.diagnosis.information import share_told
+from equipoise.diagnosis.evidence import Evidence
 from equipoise.diagnosis.price import Bargain
 from equipoise.diagnosis.words import (
     count_found,
@@ -18,17 +18,20 @@ from equipoise.diagnosis.words import (
     write_points,
     write_share,
 )
-from equipoise.latent import FlipTest, VaryingPart
 
 #: A protection is clear from this many points, less two standard errors; a price is small up to
 #: the second number of points, with its standard error.
 CLEAR, CHEAP = 2.0, 1.5
 #: A protection that may exceed this many points is not called absent.
 SIZEABLE = 5.0
+#: Less than this many points is no harm.
+HARM = 0.5
 #: What gains less than this part of the price where the link is gone may be content.
 PART = 1 / 3
 #: Below this share of the label's entropy, or of what it was, next to nothing is predicted.
 NOTHING, LITTLE = 0.02, 0.1
+#: An effective sample size below this share of the examples is named.
+FEW = 0.1
 #: p-value of the tests that a verdict makes: what is left, and whether the link itself differs.
 LEVEL = 0.05
 WHEN = ("before", "after")
@@ -73,89 +76,6 @@ class Verdict:
         return "\n".join([self.headline, *self.findings, *self.advice])
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What a verdict is decided from.
-
-    Attributes
-    ----------
-    varying : VaryingPart or None
-        What was found by the test; None if something else was balanced.
-    sources : tuple of str
-        Names of the columns found, or of those that directions resemble most.
-    given : bool
-        The covariates were named by the user.
-    information : DataFrame
-        Of `tabulate_information`.
-    left : FlipTest or None
-        The joint test under the balanced weights.
-    same_link : float
-        p-value that the label depends on what was found alike in every environment.
-    bargain : Bargain or None
-    leaks : tuple of str
-        Columns that give the label away.
-    markers : tuple of str
-        Columns that tell the environments apart.
-    rows, rows_needed : int
-        Examples there are, and how many would do to find a moderate link.
-    n_matches, n_labels : int
-        Matches of an anchor, None without matches.
-    shown : bool
-        Squares or products that vary were shown to the linear classifier.
-    """
-
-    varying: VaryingPart | None
-    information: pd.DataFrame
-    left: FlipTest | None = None
-    same_link: float = math.nan
-    bargain: Bargain | None = None
-    sources: tuple[str, ...] = ()
-    given: bool = False
-    leaks: tuple[str, ...] = ()
-    markers: tuple[str, ...] = ()
-    rows: int = 0
-    rows_needed: int = 0
-    n_matches: int | None = None
-    n_labels: int = 2
-    shown: bool = False
-
-    @property
-    def tested(self) -> bool:
-        return self.varying is not None and not math.isnan(self.varying.p_value)
-
-    @property
-    def nothing_found(self) -> bool:
-        """The test found no link that varies, and the user named none."""
-        return not self.given and self.varying is not None and len(self.varying) == 0
-
-    @property
-    def is_content(self) -> bool:
-        """Only the frequency of values differs between environments, not what they predict."""
-        return self.tested and not self.nothing_found and self.same_link > LEVEL
-
-    @property
-    def gains_little(self) -> bool:
-        """Balancing surely costs accuracy, and gains none or little where the link is gone."""
-        b = self.bargain
-        if b is None or b.price - 2 * b.price_error <= CHEAP or b.even_gain > 2 * b.even_gain_error:
-            return False
-        return b.even_gain + 2 * b.even_gain_error < max(CLEAR, PART * b.price)
-
-    def predicted(self, when: str) -> float:
-        """Share of the label's entropy that is predicted within environments, by z or the score."""
-        kind = "score" if self.given else "z"
-        rows = self.information[self.information["kind"] == kind]
-        rows = rows[rows["environment"] != POOLED]
-        return share_told(rows, when, "examples" if when == "before" else "left")
-
-    @property
-    def left_out(self) -> int:
-        """Examples that balanced batches never show."""
-        rows = self.information[self.information["kind"] == "score"]
-        rows = rows[rows["environment"] == POOLED]
-        return int((rows["examples"] - rows["left"]).sum())
-
-
 def decide_verdict(evidence: Evidence) -> Verdict:
     """Weigh the evidence and say it in words."""
     state = choose_state(evidence)
@@ -179,7 +99,7 @@ def choose_state(evidence: Evidence) -> str:
     """What became of the link; "removed" only if the joint test finds nothing left."""
     if evidence.nothing_found:
         return NOTHING_FOUND if evidence.tested else NOT_TESTED
-    if evidence.is_content or (evidence.tested and evidence.gains_little):
+    if is_content(evidence) or (evidence.tested and gains_little(evidence.bargain)):
         return CONTENT
     before, after = evidence.predicted("before"), evidence.predicted("after")
     if evidence.left is None or math.isnan(after):
@@ -189,14 +109,33 @@ def choose_state(evidence: Evidence) -> str:
     return REDUCED if after < 0.5 * before else LEFT
 
 
+def is_content(evidence: Evidence) -> bool:
+    """Only the frequency of values is seen to differ between environments, not what they mean."""
+    return evidence.tested and not evidence.nothing_found and evidence.same_link > LEVEL
+
+
+def gains_little(bargain: Bargain | None) -> bool:
+    """Balancing surely costs accuracy, and gains none or little where the link is gone.
+
+    What showing rare labels as often as others costs says nothing about content.
+    """
+    b = bargain
+    if b is None or b.even_gain > 2 * b.even_gain_error:
+        return False
+    price = b.price if math.isnan(b.kept_price) else min(b.price, b.kept_price)
+    if price - 2 * b.price_error <= CHEAP:
+        return False
+    return b.even_gain + 2 * b.even_gain_error < max(CLEAR, PART * b.price)
+
+
 def recommend(evidence: Evidence) -> tuple[str, str]:
     """The recommendation and the headline that gives its reason."""
     if evidence.nothing_found:
         return _recommend_nothing(evidence)
-    if evidence.is_content:
+    if is_content(evidence):
         return LEAVE, (
-            "Leave as it is: what was found may be the label's own content, since it predicts the "
-            "label alike in every environment."
+            "Leave as it is: what was found may be the label's own content, since it was not seen "
+            "to predict the label differently in any environment."
         )
     b = evidence.bargain
     if b is None:
@@ -208,7 +147,7 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
         b.even_gain - 2 * b.even_gain_error > 0 and b.protection > CLEAR
     )
     most = b.protection + 2 * b.protection_error
-    if evidence.gains_little:
+    if gains_little(evidence.bargain):
         return LEAVE, (
             "Leave as it is: what varies may be the label's own content. Balancing costs "
             f"{write_about(b.price)} where the link stays as it is, and gains little where it is "
@@ -227,7 +166,7 @@ def recommend(evidence: Evidence) -> tuple[str, str]:
         )
     if not clear:
         reason = "a link varies, but " if evidence.tested and evidence.varying else ""
-        helps = "does harm even" if most < 0 else "hardly helps"
+        helps = "does harm even" if most < -HARM else "hardly helps"
         return LEAVE, (
             f"Leave as it is: {reason}balancing {helps} where the link reverses: accuracy changes "
             f"by {write_points(b.protection, b.protection_error)}."
@@ -281,6 +220,17 @@ def _list_findings(evidence: Evidence) -> list[str]:
             f"Balanced batches never show {evidence.left_out:,} of {evidence.rows:,} examples, "
             "which have no match or weight."
         )
+    if evidence.alone:
+        found.append(
+            f"One label alone occurs in {list_names(evidence.alone)}: nothing there can be "
+            "balanced, and balanced batches leave it out."
+        )
+    if evidence.effective < FEW:
+        rare = f" Few examples have the label {list_names(evidence.rare)}." if evidence.rare else ""
+        found.append(
+            "A few examples carry most of the balanced weight: it is worth "
+            f"{write_share(evidence.effective)} of the examples.{rare}"
+        )
     for name in evidence.leaks:
         found.append(f"Column {name} gives the label away in every environment.")
     for name in evidence.markers:
@@ -317,10 +267,10 @@ def _tell_varying(evidence: Evidence) -> list[str]:
 
 def _tell_left(evidence: Evidence) -> list[str]:
     found = []
-    if evidence.is_content:
+    if is_content(evidence):
         found.append(
-            "Given what was found, each label is as likely in one environment as in another "
-            f"(p {write_p(evidence.same_link)}): its values differ in frequency, not in meaning."
+            "Given what was found, no difference between environments was seen in how likely each "
+            f"label is (p {write_p(evidence.same_link)}): its values may differ in frequency alone."
         )
     if evidence.left is not None:
         p = write_p(evidence.left.p_value)
@@ -351,6 +301,13 @@ def _tell_bargain(b: Bargain | None) -> list[str]:
         found.append(
             f"Naming one label for all would be right on {row.one_label:.0f}\u00a0% there: "
             "what balancing leaves predicts little."
+        )
+    if not math.isnan(b.kept_price):
+        found.append(
+            "Balanced batches show all labels alike. Weights that keep the labels' frequencies "
+            f"would change accuracy by {write_points(-b.kept_price, b.kept_price_error)} where "
+            "things stay as they are, and by "
+            f"{write_points(b.kept_protection, b.kept_protection_error)} where the link reverses."
         )
     if not math.isnan(b.left_out):
         found.append(
@@ -396,14 +353,22 @@ def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[st
             "that you suspect (covariates=…)."
         )
     elif evidence.bargain is not None:
-        advice.append("Train on random batches until more examples decide.")
+        b = evidence.bargain
+        if b.price + b.price_error <= CHEAP and b.protection > 0:
+            advice.append("Prefer balanced batches if the link may reverse: they cost little here.")
+        else:
+            advice.append("Train on random batches until more examples decide.")
     a = evidence.n_matches
     if state in (REDUCED, LEFT) and a is not None and a < evidence.n_labels - 1:
         advice.append(
             f"Take more matches: n_matches={evidence.n_labels - 1} instead of {a} matches every "
             "anchor with every other label."
         )
-    if evidence.left_out > 0.5 * evidence.rows:
+    if evidence.rare and evidence.effective < FEW:
+        advice.append(
+            f"Drop {list_names(evidence.rare)}, or merge with another label: too few examples."
+        )
+    if evidence.left_out > 0.5 * evidence.rows and recommendation in (BALANCE, TRADE_OFF):
         advice.append(
             "Widen caliper or common_support: examples without a match are lost, not balanced."
         )

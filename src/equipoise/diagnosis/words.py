@@ -9,10 +9,10 @@ from collections.abc import Sequence
 def write_about(points: float) -> str:
     """Points in a sentence.
 
-    >>> write_about(1.2), write_about(36.4)
+    >>> write_about(0.5), write_about(36.4)
     ('about 1 point', 'about 36 points')
     """
-    rounded = round(points)
+    rounded = math.floor(points + 0.5)
     return f"about {rounded} point{'' if rounded == 1 else 's'}"
 
 
