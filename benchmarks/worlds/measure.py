@@ -34,7 +34,7 @@ CLASSIFIERS: dict[str, Callable[[], ClassifierMixin]] = {
 TRAIN_ROWS = 4000  # classifiers train on at most as many
 COMPONENTS = 40  # of images, which these classifiers see in place of pixels
 CONVOLUTIONAL = "convolutional network"  # of images alone, and trained on their pixels
-STEPS, EVERY = 1500, 100
+STEPS, EVERY = 800, 100
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def make_table(n: int = 240) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Features, labels and environments; a device goes with the label, less so in one place."""
     rng = np.random.default_rng(0)
     codes, places = rng.integers(3, size=n), rng.integers(2, size=n)
-    kept = rng.random(n) < np.array([0.9, 0.7])[places]
+    kept = rng.random(n) < np.array([0.9, 0.8])[places]
     device = np.where(kept, codes, rng.integers(3, size=n))
     features = pd.DataFrame(
         {
