@@ -108,6 +108,19 @@ def test_what_differs_though_nothing_varies_within_a_label_is_not_called_balance
     assert smd["same", "site"] == 0.0
 
 
+def test_rounding_is_taken_neither_for_a_spread_nor_for_a_difference():
+    """A column that an environment's labels share but for the last digit, and another one varies."""
+    groups = make_groups(n_labels=2)
+    rng = np.random.default_rng(0)
+    here = groups.environments == 1
+    x = np.where(here, 0.1 + 1e-15 * rng.normal(size=400), rng.normal(size=400))
+    x = np.where(here & (groups.labels == 1), 0.1, x)
+    row = pick(tabulate_balance([Covariate("x", "known", x)], groups, np.ones(400)), "site 1",
+               "label 0", "label 1")  # fmt: skip
+    assert row["variance_ratio_before"] == 1.0
+    assert row["smd_before"] < 1e-6
+
+
 def test_large_numbers_keep_their_differences():
     groups = make_groups(n_labels=2)
     x = np.random.default_rng(2).normal(size=400) + groups.labels

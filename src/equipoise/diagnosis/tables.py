@@ -21,6 +21,8 @@ KS_POINTS = 1024
 #: Histograms of scores have so many bins.
 BINS = 20
 MIDDLES = (np.arange(BINS) + 0.5) / BINS
+#: Deviations below this part of the whole are errors of rounding.
+ROUNDING = 1e-6
 
 WHEN = ("before", "after")
 SIDES = ("first", "second")
@@ -71,7 +73,10 @@ def _compare(
     scale = unmatched_deviation(covariate.values, moments[0][1])  # [E + 1]
     found = [np.abs(mean[:, first] - mean[:, second]) / scale[:, None] for mean, _ in moments]
     if covariate.kind not in ("square", "product"):
-        found += [_ratio(variance[:, first], variance[:, second]) for _, variance in moments]
+        least = (ROUNDING * covariate.values.std()) ** 2
+        for _, variance in moments:
+            spread = np.where(variance < least, 0.0, variance)  # NaN where a label is missing
+            found.append(_ratio(spread[:, first], spread[:, second]))
         found += compare_distributions(covariate.values, groups, weights, first, second)
     table = pd.DataFrame(
         {
@@ -98,7 +103,7 @@ def unmatched_deviation(values: Floats, variance: Floats) -> Floats:
     pooled = np.sqrt(total / np.maximum(present.sum(axis=1), 1))
     overall = values.std()
     fallback = overall if overall > 1e-12 else 1.0
-    return np.where(pooled > 1e-9 * fallback, pooled, fallback)
+    return np.where(pooled > ROUNDING * fallback, pooled, fallback)
 
 
 def _ratio(first: Floats, second: Floats) -> Floats:
