@@ -109,7 +109,7 @@ def test_what_differs_though_nothing_varies_within_a_label_is_not_called_balance
 
 
 def test_rounding_is_taken_neither_for_a_spread_nor_for_a_difference():
-    """A column that an environment's labels share but for the last digit, and another one varies."""
+    """In one environment a column is the same for both labels but for the last digit."""
     groups = make_groups(n_labels=2)
     rng = np.random.default_rng(0)
     here = groups.environments == 1
