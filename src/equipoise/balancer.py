@@ -202,7 +202,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         n_matches = check_target(self, examples.names.classes, table)
 
         def weigh(scores: Floats) -> Floats | None:
-            matches = match_examples(self, scores, examples, table, seed)
+            codes = examples.labels, examples.environments
+            matches = match_examples(self, scores, *codes, table, seed)
             return balanced_frequencies(matches) if matches.matched.any() else None
 
         score, scores, z = learn_score(
