@@ -85,6 +85,11 @@ def test_the_usual_names_need_not_be_said(tmp_path):
             {"label": "weight", "environment": "hospital"},
             "'weight' .* looks continuous: .* fractions such as 70.5. Bin it",
         ),
+        (
+            {},
+            {"label": "ill", "environment": "weight"},
+            "environment 'weight' .* fractions such as 70.5. Bin it, or choose another environment",
+        ),
         ({"age": [40, "old", 60, "young"]}, COLUMNS, r"row 2 holds 'old' \(2 rows like it\)"),
         (
             {"age": [40, None, None, 70], "weight": [1, 2, 3, None]},

@@ -144,10 +144,11 @@ def read_arrays(
     features = _choose_name(path, "features", features, FEATURES, names)
     label, environment = _choose_roles(path, names, label, environment)
     x, y, sites = (read_array(path, name) for name in (features, label, environment))
-    labels = check_column(f"{label!r} of {path}", y)
-    check_classes(labels, f"the label {label!r} of {path}")
+    y = check_column(f"{label!r} of {path}", y)
+    sites = check_column(f"{environment!r} of {path}", sites)
+    _check_roles(path, y, label, sites, environment)
     try:
-        return Examples(x, labels, check_column(f"{environment!r} of {path}", sites))
+        return Examples(x, y, sites)
     except ValueError as error:
         raise ValueError(f"{features!r} of {path} cannot be used: {error}") from error
 
@@ -296,9 +297,16 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
 def _read_roles(
     path: Path, table: pd.DataFrame, label: str, environment: str
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    labels = _read_names(path, table[label], label)
+    labels, sites = (_read_names(path, table[name], name) for name in (label, environment))
+    _check_roles(path, labels, label, sites, environment)
+    return labels, sites
+
+
+def _check_roles(
+    path: Path, labels: NDArray[Any], label: str, sites: NDArray[Any], environment: str
+) -> None:
     check_classes(labels, f"the label {label!r} of {path}")
-    return labels, _read_names(path, table[environment], environment)
+    check_classes(sites, f"the environment {environment!r} of {path}", kind="environment")
 
 
 def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
