@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.balance import LazyMatches, Matches, effective_sample_size, write_matches, write_weights
+from equipoise.balance import (
+    LazyMatches,
+    Matches,
+    effective_sample_size,
+    write_matches,
+    write_weights,
+)
 from equipoise.balancer import CausalBalancer
 from equipoise.balancing import METHODS
 from equipoise.checks import check_choice
