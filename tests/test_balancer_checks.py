@@ -56,5 +56,5 @@ def test_a_column_that_holds_no_numbers_is_named_with_what_to_do(values, message
 def test_all_columns_without_numbers_are_named_at_once():
     texts = [f"p{i}" for i in range(N)]
     frame = pd.DataFrame(X).assign(sex="f", day=pd.Timestamp("2020-01-01"), key=texts)
-    with pytest.raises(ValueError, match="'sex' .* 'day' .* 'key'"):
+    with pytest.raises(ValueError, match=r"'sex' .* 'day' .* 'key'"):
         CausalBalancer().fit(frame, Y, SITES)
