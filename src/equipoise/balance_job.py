@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.balance import Matches, effective_sample_size, write_matches, write_weights
+from equipoise.balance import (
+    LazyMatches,
+    Matches,
+    effective_sample_size,
+    write_matches,
+    write_weights,
+)
 from equipoise.balancer import CausalBalancer
 from equipoise.balancing import METHODS
 from equipoise.checks import check_choice
@@ -56,7 +62,8 @@ def balance_dataset(
 
     Interrupted, the same call goes on where it stopped and ends with the same files. A
     directory that holds the result of another call is refused; one that holds only what
-    another call began is begun anew, which is said.
+    another call began is begun anew, which is said. Matches of very many labels are searched on
+    demand and not written, which is said too.
 
     Parameters
     ----------
@@ -104,6 +111,13 @@ def balance_dataset(
         place = output / "matches.parquet"
         if isinstance(balancer.matches_, Matches) and not place.is_file():
             write_matches(place, balancer.matches_, groups, rows, verbose=verbose)
+        elif isinstance(balancer.matches_, LazyMatches):
+            warnings.warn(
+                f"matches.parquet is not written: matches of {len(rows):,} examples and "
+                f"{len(groups.label_names)} labels are searched on demand. "
+                "CausalBalancer.load(…).batch_sampler() draws from them",
+                stacklevel=2,
+            )
         paths = None if training.paths is None else [str(path) for path in training.paths]
         write_weights(output / "weights.parquet", diagnostics.weights, groups, rows, paths)
         with write_whole(output / "summary.txt") as temporary:

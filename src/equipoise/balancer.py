@@ -202,7 +202,8 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         n_matches = check_target(self, examples.names.classes, table)
 
         def weigh(scores: Floats) -> Floats | None:
-            matches = match_examples(self, scores, examples, table, seed)
+            codes = examples.labels, examples.environments
+            matches = match_examples(self, scores, *codes, table, seed)
             return balanced_frequencies(matches) if matches.matched.any() else None
 
         score, scores, z = learn_score(
@@ -243,7 +244,11 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
         num_replicas: int | None = None,
         rank: int | None = None,
     ) -> BalancedBatchSampler | WeightedBatchSampler:
-        """Algorithm 1 over the rows of X, for `DataLoader(dataset, batch_sampler=…)`."""
+        """Algorithm 1 over the rows of X, for `DataLoader(dataset, batch_sampler=…)`.
+
+        A batch has environments × `anchors_per_environment` × (1 + `n_matches`) rows: of two
+        environments and ten labels, 32 anchors make a batch of 2 × 32 × (1 + 9) = 640.
+        """
         from equipoise.balance import BalancedBatchSampler, WeightedBatchSampler
 
         self._check_fitted()

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from equipoise.balance import pack_matches, unpack_matches
+from equipoise.balance import LazyMatches, pack_matches, unpack_matches
+from equipoise.balancing import match_examples
 from equipoise.data import DataNames
 from equipoise.files import load_state, make_plain, save_state
 from equipoise.scoring import BalancingScore
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
 Balancer = TypeVar("Balancer", bound="CausalBalancer")
 
 FORMAT = 4  # of 3 on, no file holds NaN: values are checked once, before they are written
+ON_DEMAND = "on demand"  # in the place of facts on matches that are searched again
 
 
 def save_balancer(balancer: CausalBalancer, path: str | Path) -> None:
-    """Write parameters, score, matches, weights and names; what is not a number is refused."""
+    """Write parameters, score, matches, weights and names; what is not a number is refused.
+
+    Matches on demand are not written: `load_balancer` searches again, by the scores and parameters.
+    """
     for name in ("log_scores", "z", "weights"):
         _refuse_nan(name, getattr(balancer, f"{name}_"))
     tensors, score = balancer.score_.state()
@@ -35,8 +40,10 @@ def save_balancer(balancer: CausalBalancer, path: str | Path) -> None:
         "labels": balancer._labels,
         "environments": balancer._environments,
     }
-    matches: dict[str, Any] | None = None
-    if balancer.matches_ is not None:
+    matches: dict[str, Any] | str | None = None
+    if isinstance(balancer.matches_, LazyMatches):
+        matches = ON_DEMAND
+    elif balancer.matches_ is not None:
         arrays |= pack_matches(balancer.matches_)
         matches = {"n_nearest": balancer.matches_.n_nearest, "metric": balancer.matches_.metric}
     table = balancer.covariates_
@@ -87,12 +94,17 @@ def _restore(balancer: Balancer, tensors: dict[str, torch.Tensor], facts: Any) -
         setattr(balancer, f"{name}_", tensors[name].numpy())
     balancer._labels = tensors["labels"].numpy()
     balancer._environments = tensors["environments"].numpy()
-    balancer.matches_ = None
-    if facts["matches"] is not None:
-        arrays = {name: value.numpy() for name, value in tensors.items() if "match" in name}
-        balancer.matches_ = unpack_matches(arrays, **facts["matches"])
     table = facts["covariates"]
     balancer.covariates_ = table and pd.DataFrame(table["data"], columns=table["columns"])
+    balancer.matches_ = None
+    if facts["matches"] == ON_DEMAND:
+        codes = balancer._labels, balancer._environments
+        balancer.matches_ = match_examples(
+            balancer, balancer.log_scores_, *codes, balancer.covariates_, balancer._seed
+        )
+    elif facts["matches"] is not None:
+        arrays = {name: value.numpy() for name, value in tensors.items() if "match" in name}
+        balancer.matches_ = unpack_matches(arrays, **facts["matches"])
     return balancer
 
 

@@ -45,7 +45,8 @@ def choose_support(balancer: CausalBalancer, n_labels: int) -> bool | float | st
 def match_examples(
     balancer: CausalBalancer,
     scores: Floats,
-    examples: Examples,
+    labels: Ints,
+    environments: Ints,
     covariates: pd.DataFrame | None,
     seed: int,
 ) -> MatchSource:
@@ -55,7 +56,7 @@ def match_examples(
     apart = apart - np.logaddexp.reduce(apart, axis=1)[:, None]
     tolerance = balancer.tolerance
     if isinstance(tolerance, str):  # "auto"
-        tolerance = choose_tolerance(apart, examples.environments, balancer.metric)
+        tolerance = choose_tolerance(apart, environments, balancer.metric)
     exact = None
     if len(balancer.exact) and covariates is not None:
         # One code for each combination of the covariates that must agree.
@@ -64,8 +65,8 @@ def match_examples(
     as_given = ("metric", "n_nearest", "caliper", "reuse_max", "n_jobs")
     return find_matches(
         apart,
-        examples.labels,
-        examples.environments,
+        labels,
+        environments,
         common_support=choose_support(balancer, scores.shape[1]),
         exact=exact,
         tolerance=tolerance,
@@ -82,13 +83,13 @@ def balance_examples(
     seed: int,
 ) -> tuple[MatchSource | None, Floats]:
     """Matches if that is the method, and a weight for each example, mean 1."""
+    codes = examples.labels, examples.environments
     if balancer.method == "match":
-        matches = match_examples(balancer, scores, examples, covariates, seed)
+        matches = match_examples(balancer, scores, *codes, covariates, seed)
         if not matches.matched.any():
             raise ValueError(_tell_unmatched(balancer, scores.shape[1]))
         weights = balanced_frequencies(matches)
         return matches, weights / weights.mean()
-    codes = examples.labels, examples.environments
     target = None
     if balancer.target is not None:
         target = int(np.flatnonzero(examples.names.classes == balancer.target)[0])
@@ -109,7 +110,8 @@ def weigh_examples(
     if balancer.method != "match":
         z = balancer.score_.coordinates(examples)
         return balance_examples(balancer, scores, z, examples, covariates, seed)[1]
-    matches = match_examples(balancer, scores, examples, covariates, seed)
+    codes = examples.labels, examples.environments
+    matches = match_examples(balancer, scores, *codes, covariates, seed)
     weights = balanced_frequencies(matches)
     if not weights.any():
         warnings.warn(

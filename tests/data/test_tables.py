@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import zipfile
 
 import numpy as np
@@ -85,6 +86,11 @@ def test_the_usual_names_need_not_be_said(tmp_path):
             {"label": "weight", "environment": "hospital"},
             "'weight' .* looks continuous: .* fractions such as 70.5. Bin it",
         ),
+        (
+            {},
+            {"label": "ill", "environment": "weight"},
+            "environment 'weight' .* fractions such as 70.5. Bin it, or choose another environment",
+        ),
         ({"age": [40, "old", 60, "young"]}, COLUMNS, r"row 2 holds 'old' \(2 rows like it\)"),
         (
             {"age": [40, None, None, 70], "weight": [1, 2, 3, None]},
@@ -106,6 +112,37 @@ def test_what_is_wrong_in_a_table_is_named(tmp_path, change, options, message):
     path = write(PATIENTS.assign(**change), tmp_path / "p.csv")
     with pytest.raises(ValueError, match=message):
         open_dataset(path, **options)
+
+
+@pytest.mark.filterwarnings("ignore:.* as an identifier")
+def test_all_that_is_wrong_in_a_table_is_named_at_once(tmp_path):
+    many = pd.concat([PATIENTS] * 20, ignore_index=True)
+    odd = {
+        "day": pd.date_range("2020", periods=80),
+        "key": [None, *(f"p{i}" for i in range(79))],
+        "age": [None, *range(79)],
+        "price": [*range(79), "unknown"],
+        "share": ["20%", *map(str, range(79))],
+    }
+    path = write(many.assign(**odd).astype({"price": str}), tmp_path / "p.parquet")
+    with pytest.raises(ValueError, match="has 5 problems") as error:
+        open_dataset(path, **COLUMNS)
+    lines = str(error.value).splitlines()[1:]
+    for words in (
+        "'day' .* holds dates",
+        "'key' .* holds 79 different names",
+        "'price' .* row 80 holds 'unknown'",
+        "'share' .* numbers with signs",
+        "has 2 missing cells: .*'age'.*'key'",
+    ):
+        assert sum(bool(re.search(words, line)) for line in lines) == 1, words
+
+
+def test_an_npz_without_examples_says_which_arrays_it_holds_and_what_is_expected(tmp_path):
+    np.savez(tmp_path / "a.npz", emb=np.zeros((2, 1)), y=[0, 1], environment=[0, 1])
+    said = "no array 'x' or 'X' or 'features'; it holds emb, y, environment: say .* features=…"
+    with pytest.raises(ValueError, match=said):
+        open_dataset(tmp_path / "a.npz")
 
 
 def test_odd_cells_of_parquet_are_named_with_their_column(tmp_path):

@@ -27,7 +27,7 @@ BAD_INPUT = {
         {},
         pd.DataFrame({"age": np.arange(40.0), "device": ["7", "portable"] * 20}),
         *(Y, E),
-        r"column 'device' holds 'portable'. Turn text into numbers with pandas.get_dummies",
+        r"column 'device' holds 'portable': turn text into numbers with pandas.get_dummies",
     ),
     "one-dimensional features": ({}, np.zeros(40), Y, E, r"\[N, features\]"),
     "empty arrays": ({}, np.zeros((0, 3)), [], [], "empty"),

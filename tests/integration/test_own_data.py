@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from equipoise import CausalBalancer
-from equipoise.balance import Groups
+from equipoise.balance import Groups, large
 from equipoise.cli import app
 from equipoise.diagnosis.covariates import Covariate
 from equipoise.diagnosis.tables import tabulate_balance
@@ -124,6 +124,18 @@ def test_the_same_command_again_ends_with_the_same_files(csv, done):
     (output / "weights.parquet").unlink()
     assert run_balance(csv, output).exit_code == 0
     assert {name: (output / name).read_bytes() for name in names} == before
+
+
+def test_a_command_with_matches_on_demand_says_what_it_does_not_write_and_can_be_given_again(
+    csv, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(large, "MOST_MEASURED", 1_000)
+    for _ in range(2):
+        result = run_balance(csv, tmp_path / "out", "--no-report", "--quiet")
+        assert result.exit_code == 0, result.output
+        said = " ".join(result.stderr.split())
+        assert "matches.parquet is not written: matches of 3,000 examples and 2 labels" in said
+        assert not (tmp_path / "out" / "matches.parquet").exists()
 
 
 def test_an_interrupted_command_goes_on_and_ends_with_the_same_bits(csv, tmp_path, monkeypatch):

@@ -159,3 +159,57 @@ def test_a_table_whose_columns_are_not_named_is_told_the_option_that_names_them(
     result = train(tmp_path / "run", **{"--dataset": str(file)})
     assert result.exit_code == 2
     assert "it is with --label" in result.output.replace("\n", " ")
+
+
+@pytest.fixture(scope="module")
+def patients():
+    rng = np.random.default_rng(0)
+    words = {"ward": list("ABC"), "ill": ["yes", "no"], "hospital": ["n", "s", "w"]}
+    texts = {name: rng.choice(values, 240) for name, values in words.items()}
+    return pd.DataFrame({"age": rng.normal(size=240), **texts})
+
+
+@pytest.fixture(scope="module", params=["patients.csv", "packed"])
+def table_run(request, patients, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table")
+    patients.to_csv(folder / "patients.csv", index=False)
+    columns = {"--label": "ill", "--environment": "hospital"}
+    if request.param == "packed":
+        output = {"--output": folder / "packed"}
+        ended = invoke("data", "pack", folder / "patients.csv", **columns, **output)
+        assert ended.exit_code == 0, ended.output
+        columns = {}
+    changes = {"--dataset": folder / request.param, "--test-environment": "w", **columns}
+    assert train(folder / "run", **changes).exit_code == 0
+    return folder / "run"
+
+
+class TestPredictingATable:
+    """The table that was trained on may be given as it is: its label and environment are known."""
+
+    def predict(self, run, frame):
+        place = run.parent / "new.csv"
+        frame.to_csv(place, index=False)
+        return invoke("predict", run, **{"--input": place})
+
+    def test_the_label_and_the_environment_are_left_out_and_this_is_said(self, table_run, patients):
+        ended = self.predict(table_run, patients)
+        assert ended.exit_code == 0, ended.output
+        said = " ".join(ended.stderr.split())
+        assert "note: left out of" in said
+        assert "'ill', 'hospital', the label or environment in training" in said
+        bare = self.predict(table_run, patients[["age", "ward"]])
+        assert bare.stdout == ended.stdout
+        assert bare.stderr == ""
+
+    def test_another_unknown_column_is_refused(self, table_run, patients):
+        ended = self.predict(table_run, patients.assign(other=1))
+        assert ended.exit_code == 2
+        assert "has 'other', which the model does not know" in " ".join(ended.stderr.split())
+
+    def test_a_name_that_was_not_there_in_training_is_said(self, table_run, patients):
+        ended = self.predict(table_run, patients[["age"]].assign(ward="D"))
+        assert ended.exit_code == 0, ended.output
+        said = " ".join(ended.stderr.split())
+        assert "column 'ward'" in said
+        assert "holds 'D', which was not there in training" in said

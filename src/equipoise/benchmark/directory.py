@@ -51,6 +51,7 @@ DESCRIPTION = {
     "label_names": [str],
     "environment_names": [str],
     "feature_names": list | None,
+    "role_names?": list | None,
 }
 # What a record says by name is told in its line as a dictionary.
 RECORD = {
@@ -102,7 +103,8 @@ class Checkpoints:
 class RunDescription:
     """What a run is about: enough to bring its model back without the data.
 
-    `data` is the fingerprint of the dataset, `code` the digest of the code that trained.
+    `data` is the fingerprint of the dataset, `code` the digest of the code that trained;
+    `role_names` are columns of a table that were the label and the environment.
     """
 
     settings: RunSettings
@@ -112,6 +114,7 @@ class RunDescription:
     label_names: tuple[str, ...]
     environment_names: tuple[str, ...]
     feature_names: tuple[str, ...] | None = None
+    role_names: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, settings: RunSettings, data: RunData) -> Self:
@@ -125,6 +128,7 @@ class RunDescription:
             tuple(dataset.label_names),
             tuple(dataset.environment_names),
             dataset.feature_names,
+            dataset.role_names,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -135,7 +139,7 @@ class RunDescription:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """A description from what `to_json` gave."""
-        known = {field.name: values[field.name] for field in fields(cls)}
+        known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
         known = {name: tuple(v) if isinstance(v, list) else v for name, v in known.items()}
         return cls(**{**known, "settings": RunSettings.from_json(values["settings"])})
 

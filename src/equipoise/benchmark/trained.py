@@ -57,6 +57,7 @@ class TrainedRun:
         self.label_names = description.label_names
         self.environment_names = description.environment_names
         self.input_shape, self.feature_names = description.input_shape, description.feature_names
+        self.role_names = description.role_names
         self.algorithm, self.selection, self.step = algorithm, selection, step
 
     def predict(self, x: Any) -> NDArray[np.int64]:
@@ -155,6 +156,7 @@ def read_examples(
     key: str | None = None,
     *,
     features: Sequence[str] | None = None,
+    roles: Sequence[str] | None = None,
     images: str | None = None,
     image_size: Sequence[int] = (),
 ) -> Examples:
@@ -162,8 +164,8 @@ def read_examples(
 
     An .npz may hold several arrays: `key` says which, by default "x" or the only one. A table
     holds an example in each row, and its columns are matched by name with `features` if these
-    are known; or its column `images` names files of images. In a folder each file is one
-    example, in order of names.
+    are known, without those called as one of `roles`; or its column `images` names files of
+    images. In a folder each file is one example, in order of names.
     """
     path = Path(path)
     if not path.exists():
@@ -178,7 +180,7 @@ def read_examples(
         found = read_images(path, path=images, image_size=image_size)
         return Examples(found, list(found.paths or ()))
     if path.suffix in TABLES and features is not None:
-        x = read_features(path, features)
+        x = read_features(path, features, roles or ())
         return _number(x)
     x = _read(path, key)
     if x.ndim == 0:

@@ -77,7 +77,7 @@ def balance(
 
     \b
       matches.parquet       anchor, match, label (of the match), environment,
-                            distance
+                            distance; not for very many labels, which is said
       weights.parquet       example, label, environment, weight
       balancer.safetensors  for CausalBalancer.load
       summary.txt           tables and a verdict in words

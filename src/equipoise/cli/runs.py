@@ -19,6 +19,7 @@ from equipoise.cli.options import (
     command,
     drop_unset,
     opt,
+    plain_notes,
     print_json,
     print_tables,
     say,
@@ -149,8 +150,15 @@ def predict(
         benchmark.check_predictions(output)
     trained = benchmark.load_run(run, selection=selection, device=device)
     if examples is not None:
-        names, size = trained.feature_names, trained.input_shape[1:]
-        found = benchmark.read_examples(examples, key, features=names, images=path, image_size=size)
+        with plain_notes(predict):
+            found = benchmark.read_examples(
+                examples,
+                key,
+                features=trained.feature_names,
+                roles=trained.role_names,
+                images=path,
+                image_size=trained.input_shape[1:],
+            )
     else:
         found = benchmark.read_dataset(
             str(dataset), environment, data_dir=data_dir, data_seed=data_seed

@@ -26,8 +26,8 @@ class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
     `dataset[i]` is one `(x, y)`; `dataset[[i, j, …]]` is a whole batch, fetched at once, so
     `DataLoader(dataset, sampler=batch_sampler, batch_size=None)` never loops over examples.
     `covariate` is the true spurious covariate where it is known: for oracles and diagnostics
-    only, no estimator reads it. `feature_names` are the columns of a table, `paths` the files of
-    the examples; None where there are none.
+    only, no estimator reads it. `feature_names` are the columns of a table, `role_names` those of
+    its label and environment, `paths` the files of the examples; None where there are none.
     """
 
     labels: NDArray[np.int64]
@@ -38,6 +38,7 @@ class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
     covariate: NDArray[np.int64] | None = None
     covariate_name: str = "covariate"
     feature_names: tuple[str, ...] | None = None
+    role_names: tuple[str, ...] | None = None
     paths: tuple[str, ...] | None = None
 
     @abstractmethod
@@ -73,6 +74,7 @@ class EnvironmentDataset(Dataset[tuple[Tensor, Any]], ABC):
         self.label_names, self.environment_names = other.label_names, other.environment_names
         self.covariate = None if other.covariate is None else other.covariate[rows]
         self.covariate_name, self.feature_names = other.covariate_name, other.feature_names
+        self.role_names = other.role_names
         if other.paths is not None:
             self.paths = tuple(other.paths[i] for i in np.arange(len(other))[rows])
 

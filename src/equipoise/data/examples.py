@@ -21,6 +21,8 @@ Ints = NDArray[np.int64]
 
 #: More classes than this are not learned: scores are an array [N, classes].
 MOST_LABELS = 10_000
+#: Of more environments than this, half should have at least so many examples.
+MANY_SITES, FEW_EXAMPLES = 10, 10
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,15 @@ def check_for_balancing(examples: Examples) -> None:
             "every environment has one label only, so no example has a match of another label; "
             "add environments that hold several"
         )
+    sizes = np.bincount(examples.environments, minlength=len(sites))
+    if len(sites) > MANY_SITES and np.median(sizes) < FEW_EXAMPLES:
+        warnings.warn(
+            f"there are {len(sites):,} environments in {n:,} examples, and most of them have fewer "
+            f"than {FEW_EXAMPLES} examples, such as {sites[sizes.argmin()]!r} with {sizes.min()}. "
+            "Examples are matched within their environment: join environments into groups, or "
+            "choose another environment",
+            stacklevel=3,
+        )
     lonely = [labels[code] for code in np.flatnonzero(seen.sum(axis=1) == 1)]
     if lonely:
         warnings.warn(
@@ -301,18 +312,19 @@ def _encode_new(
     values = check_column("environments", environments)
     sites, site_codes = np.unique(values, return_inverse=True)
     check_classes(classes)
+    check_classes(sites, "the environment", kind="environment")
     spelled = _spell(classes, own_labels), _spell(sites, own_sites)
     names = DataNames(classes, sites, *spelled, _find_spoken_features(X))
     return names, label_codes.astype(np.int64), site_codes.astype(np.int64)
 
 
-def check_classes(labels: NDArray, what: str = "the label") -> None:
-    """Refuse labels that are measurements."""
-    odd = labels[labels != np.round(labels)] if labels.dtype.kind == "f" else labels[:0]
+def check_classes(values: NDArray, what: str = "the label", *, kind: str = "label") -> None:
+    """Refuse labels or environments that are measurements."""
+    odd = values[values != np.round(values)] if values.dtype.kind == "f" else values[:0]
     if len(odd):
         raise ValueError(
-            f"{what} looks continuous: it holds fractions such as {odd[0]:g}. Bin it into "
-            "classes, or choose another label"
+            f"{what} looks continuous: it holds fractions such as {odd[0]:g}. Bin it, or choose "
+            f"another {kind}: text or whole numbers"
         )
 
 

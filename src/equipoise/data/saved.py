@@ -35,6 +35,7 @@ SCHEMA = {
     "environment_names": [str],
     "input_shape": [int],
     "feature_names": list | None,
+    "role_names?": list | None,
     "covariate_name": str,
     "made_from": dict,
     "examples": int,  # checksum of examples.csv
@@ -58,6 +59,8 @@ class SavedEnvironments(EnvironmentDataset):
         self.input_shape = tuple(facts["input_shape"])
         if facts["feature_names"] is not None:
             self.feature_names = tuple(map(str, facts["feature_names"]))
+        if facts.get("role_names") is not None:
+            self.role_names = tuple(map(str, facts["role_names"]))
         self.made_from: Mapping[str, Any] = facts["made_from"]
         table = _read_examples(self.path, facts["examples"])
         self.paths = tuple(table["example"])
@@ -145,6 +148,7 @@ def save_dataset(
             "environment_names": list(dataset.environment_names),
             "input_shape": list(dataset.input_shape),
             "feature_names": dataset.feature_names,
+            "role_names": dataset.role_names,
             "covariate_name": dataset.covariate_name,
             "made_from": dict(made_from or {}),
             "examples": examples,

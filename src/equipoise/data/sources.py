@@ -150,14 +150,7 @@ def as_source(x: Any) -> Source:
             raise TypeError(f"it holds {array.dtype}{complex_}")
         tensor = torch.from_numpy(np.require(array, requirements=("C", "W")))
     except (TypeError, ValueError, OverflowError) as error:
-        text = _find_text(x)
-        if text is None:
-            raise ValueError(f"X is not a table of numbers: {error}") from error
-        raise ValueError(
-            f"X is not a table of numbers: its column {text[0]!r} holds {text[1]!r}. Turn text "
-            "into numbers with pandas.get_dummies(X), or have equipoise.data.open_dataset read "
-            "the table, which does"
-        ) from error
+        raise ValueError(f"X is not a table of numbers: {_tell_columns(x) or error}") from error
     return ArraySource(tensor)
 
 
@@ -215,16 +208,41 @@ def _refuse_streams(x: Any) -> None:
         )
 
 
-def _find_text(x: Any) -> tuple[str, str] | None:
-    """The first column of a data frame that holds text which is no number, and that text."""
+IS_TEXT = (
+    "turn text into numbers with pandas.get_dummies(X), or have equipoise.data.open_dataset read "
+    "the table, which does"
+)
+IS_IDENTIFIER = "it looks like an identifier, so drop it"
+IS_ODD = "drop it, or turn it into a number, such as days since a date"
+
+
+def _tell_columns(x: Any) -> str:
+    """Every column of a data frame that holds no numbers, with what to do; empty if there is none.
+
+    A column whose texts hardly repeat is an identifier: indicators of it would say nothing.
+    """
+    told: dict[str, list[str]] = {}
     for name in list_columns(x) or ():
-        for value in x[name]:
-            try:
-                float(value)
-            except (TypeError, ValueError, OverflowError):
-                if isinstance(value, str):
-                    return str(name), value
-    return None
+        values = list(x[name])
+        odd = [value for value in values if not _is_number(value)]
+        if not odd:
+            continue
+        if not isinstance(odd[0], str):
+            told.setdefault(IS_ODD, []).append(f"its column {name!r} holds {show(odd[0])}")
+        elif len(set(map(str, values))) > max(20, len(values) / 2):
+            seen = f"its column {name!r} holds hardly a text twice, first {show(odd[0])}"
+            told.setdefault(IS_IDENTIFIER, []).append(seen)
+        else:
+            told.setdefault(IS_TEXT, []).append(f"its column {name!r} holds {show(odd[0])}")
+    return "; ".join(f"{', '.join(seen)}: {advice}" for advice, seen in told.items())
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _check_channels_first(shape: tuple[int, ...]) -> None:

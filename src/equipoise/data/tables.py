@@ -58,18 +58,29 @@ def read_table(
         raise ValueError(
             f"{path} has no columns besides {label!r} and {environment!r}: features are missing"
         )
-    _check_cells(path, table[list(features)])
     labels, sites = _read_roles(path, table, *roles)
     names, columns = list[str](), list[NDArray[np.float64]]()
+    problems = _find_odd_columns(path, table[list(features)])
     for name in features:
-        if is_category(table[name]):
-            some, values = expand_category(path, table[name], name)
-        else:
-            some, values = [name], _read_numbers(path, table[name], name)[:, None]
+        if name in problems:
+            continue
+        present = table[name].dropna()
+        is_text = is_category(present)
+        if len(present) < len(table) and not is_text:
+            continue  # its missing cells are told below
+        try:
+            if is_text:
+                some, values = expand_category(path, present, name)
+            else:
+                some, values = [name], _read_numbers(path, present, name)[:, None]
+        except ValueError as error:
+            problems[name] = str(error)
+            continue
         names += some
         columns.append(values)
+    _refuse_problems(path, [*problems.values(), *_find_missing(path, table[list(features)])])
     data = TableEnvironments(np.concatenate(columns, axis=1), labels, sites)
-    data.feature_names = tuple(names)
+    data.feature_names, data.role_names = tuple(names), roles
     return data
 
 
@@ -102,17 +113,21 @@ def read_images(manifest: Path, *, path: str, image_size: Sequence[int]) -> Mani
     return ManifestEnvironments(manifest, table, unknown, unknown, path=path, image_size=image_size)
 
 
-def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
+def read_features(
+    path: str | Path, names: Sequence[str], roles: Sequence[str] = ()
+) -> pd.DataFrame:
     """The columns of a further table that are called as the fitted features, in their order.
 
-    A feature called "sex = m" may also be told by a column "sex". Other columns are refused.
+    A feature called "sex = m" may also be told by a column "sex". Columns called as the fitted
+    label and environment, `roles`, are left out, which is said; other columns are refused.
     """
     path = Path(path)
     table = read_frame(path)
     parents = {name: name.rpartition(" = ") for name in names if name not in table}
     missing = [name for name, (column, _, _) in parents.items() if column not in table]
     used = {column for column, _, _ in parents.values()} | set(names)
-    unknown = [name for name in table if name not in used]
+    others = [name for name in table if name not in used]
+    unknown = [name for name in others if name not in roles]
     if missing or unknown:
         said = [f"has no column {list_quoted(missing)}"] if missing else []
         said += [f"has {list_quoted(unknown)}, which the model does not know"] if unknown else []
@@ -120,7 +135,14 @@ def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
             f"{path} {' and '.join(said)}; give the columns that it was trained on: "
             f"{list_quoted(names)}"
         )
+    if others:
+        warnings.warn(
+            f"left out of {path}: {list_quoted(others)}, the label or environment in training",
+            stacklevel=3,
+        )
+    table = table.drop(columns=others)
     _check_cells(path, table)
+    _warn_of_new_names(path, table, [(column, value) for column, _, value in parents.values()])
     columns = {}
     for name in names:
         if name in parents:
@@ -129,6 +151,22 @@ def read_features(path: str | Path, names: Sequence[str]) -> pd.DataFrame:
         else:
             columns[name] = _read_numbers(path, table[name], name)
     return pd.DataFrame(columns)
+
+
+def _warn_of_new_names(path: Path, table: pd.DataFrame, known: Sequence[tuple[str, str]]) -> None:
+    """Say which names of a category (column, name) were not there in training.
+
+    Of two names one has an indicator, and the other's is not known.
+    """
+    for column in dict.fromkeys(column for column, _ in known):
+        names = {name for other, name in known if other == column}
+        new = sorted(set(table[column].astype(str)) - names)
+        if len(names) > 1 and new:
+            warnings.warn(
+                f"column {column!r} of {path} holds {list_quoted(new)}, which was not there in "
+                "training: predictions for those rows are a guess",
+                stacklevel=4,
+            )
 
 
 def read_arrays(
@@ -141,13 +179,14 @@ def read_arrays(
     """Read an .npz file: examples `x` [N, …], and their labels `y` and environments."""
     path = Path(path)
     names = list_arrays(path)
-    features = _choose_name(path, "features", features, FEATURES, names)
-    label, environment = _choose_roles(path, names, label, environment)
+    features = _choose_name(path, "features", features, FEATURES, names, "array")
+    label, environment = _choose_roles(path, names, label, environment, "array")
     x, y, sites = (read_array(path, name) for name in (features, label, environment))
-    labels = check_column(f"{label!r} of {path}", y)
-    check_classes(labels, f"the label {label!r} of {path}")
+    y = check_column(f"{label!r} of {path}", y)
+    sites = check_column(f"{environment!r} of {path}", sites)
+    _check_roles(path, y, label, sites, environment)
     try:
-        return Examples(x, labels, check_column(f"{environment!r} of {path}", sites))
+        return Examples(x, y, sites)
     except ValueError as error:
         raise ValueError(f"{features!r} of {path} cannot be used: {error}") from error
 
@@ -205,59 +244,90 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 def _check_cells(path: Path, table: pd.DataFrame) -> None:
     """Refuse columns that are neither numbers nor names, and say where all cells are missing."""
+    problems = _find_odd_columns(path, table)
+    _refuse_problems(path, [*problems.values(), *_find_missing(path, table)])
+
+
+def _refuse_problems(path: Path, problems: Sequence[str]) -> None:
+    """All that is wrong with a table in one error, so that it is repaired at once."""
+    if len(problems) > 1:
+        listed = "".join(f"\n- {problem}" for problem in problems)
+        raise ValueError(f"{path} has {len(problems)} problems:{listed}")
+    if problems:
+        raise ValueError(problems[0])
+
+
+def _find_odd_columns(path: Path, table: pd.DataFrame) -> dict[str, str]:
+    """What is wrong with columns that are neither numbers nor names, by column."""
+    found = {}
     for name, column in table.items():
         dates = column.dtype.kind in "mM" or isinstance(column.dtype, pd.PeriodDtype)
         odd = next((v for v in column if isinstance(v, list | dict | np.ndarray | bytes)), None)
         if dates or column.dtype.kind == "c" or odd is not None:
             kind = "dates" if dates else "complex numbers" if odd is None else type(odd).__name__
-            raise ValueError(
+            found[str(name)] = (
                 f"column {name!r} of {path} holds {kind}, such as {show(column.iloc[0])}: make "
                 "numbers of it, or leave it out, choosing columns with features=…"
             )
-        if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+        elif column.dtype == object or isinstance(column.dtype, pd.StringDtype):
             texts = column.dropna().astype(str)
             written = texts.str.fullmatch(WRITTEN_NUMBER).to_numpy(dtype=bool)
             plain = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
             alike = np.flatnonzero(written)
             if len(alike) and (written | plain).all():
                 row = column.index.get_loc(texts.index[alike[0]])
-                raise ValueError(
+                found[str(name)] = (
                     f"column {name!r} of {path} holds numbers with signs in them, first "
                     f"{texts.iloc[alike[0]]!r} {tell_row(row)}: write 1,000 as 1000, 20% as 0.2 "
                     "and 1,5 as 1.5"
                 )
+    return found
+
+
+def _find_missing(path: Path, table: pd.DataFrame) -> list[str]:
+    """One sentence on all missing cells, or none."""
     missing = table.isna().sum()
     missing = missing[missing > 0]
-    if len(missing):
-        told = [
-            f"{name!r} ({n} row{'s' if n > 1 else ''}, first "
-            f"{tell_row(np.flatnonzero(table[name].isna())[0])})"
-            for name, n in missing[:20].items()
-        ]
-        more = f" and {len(missing) - 20} more columns" if len(missing) > 20 else ""
-        raise ValueError(
-            f"{path} has {int(missing.sum())} missing cells: {', '.join(told)}{more}. Fill them "
-            "in, remove those rows, or choose columns with features=…"
-        )
+    if not len(missing):
+        return []
+    told = [
+        f"{name!r} ({n} row{'s' if n > 1 else ''}, first "
+        f"{tell_row(np.flatnonzero(table[name].isna())[0])})"
+        for name, n in missing[:20].items()
+    ]
+    more = f" and {len(missing) - 20} more columns" if len(missing) > 20 else ""
+    return [
+        f"{path} has {int(missing.sum())} missing cells: {', '.join(told)}{more}. Fill them "
+        "in, remove those rows, or choose columns with features=…"
+    ]
 
 
 def _choose_name(
-    path: Path, role: str, given: str | None, usual: Sequence[str], there: Iterable[str]
+    path: Path, role: str, given: str | None, usual: Sequence[str], there: Iterable[str], kind: str
 ) -> str:
     if given is not None:
-        return check_choice(f"column of {path}", given, there)
+        return check_choice(f"{kind} of {path}", given, there)
     for name in usual:
         if name in there:
             return name
     known = ", ".join(list(there)[:20])
+    if kind == "array":
+        raise ValueError(
+            f"{path} has no array {' or '.join(map(repr, usual))}; it holds {known}: say which of "
+            f"them has the {role} with {role}=…"
+        )
     raise ValueError(f"{path} has no {role!r}; say which of {known} it is with {role}=…")
 
 
 def _choose_roles(
-    path: Path, there: Iterable[str], label: str | None, environment: str | None
+    path: Path,
+    there: Iterable[str],
+    label: str | None,
+    environment: str | None,
+    kind: str = "column",
 ) -> tuple[str, str]:
-    label = _choose_name(path, "label", label, LABELS, there)
-    return label, _choose_name(path, "environment", environment, ENVIRONMENTS, there)
+    label = _choose_name(path, "label", label, LABELS, there, kind)
+    return label, _choose_name(path, "environment", environment, ENVIRONMENTS, there, kind)
 
 
 def _warn_of_identifiers(path: Path, table: pd.DataFrame, least: int = 20) -> None:
@@ -296,9 +366,16 @@ def _read_numbers(path: Path, column: pd.Series, name: str) -> NDArray[np.float6
 def _read_roles(
     path: Path, table: pd.DataFrame, label: str, environment: str
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    labels = _read_names(path, table[label], label)
+    labels, sites = (_read_names(path, table[name], name) for name in (label, environment))
+    _check_roles(path, labels, label, sites, environment)
+    return labels, sites
+
+
+def _check_roles(
+    path: Path, labels: NDArray[Any], label: str, sites: NDArray[Any], environment: str
+) -> None:
     check_classes(labels, f"the label {label!r} of {path}")
-    return labels, _read_names(path, table[environment], environment)
+    check_classes(sites, f"the environment {environment!r} of {path}", kind="environment")
 
 
 def _read_names(path: Path, column: pd.Series, name: str) -> NDArray[Any]:
