@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Balancer = TypeVar("Balancer", bound="CausalBalancer")
 
-FORMAT = 4  # of 3 on, no file holds NaN: values are checked once, before they are written
+FORMAT = 5  # of 3 on, no file holds NaN: values are checked once, before they are written
 ON_DEMAND = "on demand"  # in the place of facts on matches that are searched again
 
 
