@@ -1,12 +1,13 @@
-"""Kinds: x = label effect + effect of a kind + noise, with kinds whose frequencies vary.
+"""Covariates of few values, told apart by the shape of distributions: components and kinds.
 
-A covariate of few values (styles, cameras) shows in the mean of a (label, environment) cell by
+Kinds: x = label effect + effect of a kind + noise, with kinds whose frequencies vary. A covariate of few values (styles, cameras) shows in the mean of a (label, environment) cell by
 the little that its frequencies differ there, but in the rows of a cell by its whole effect: the
 few images of another style lie far from the rest. A mixture finds directions by the latter.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,6 +22,10 @@ RIDGE = 1e-3
 ITERATIONS, TOLERANCE = 100, 1e-5
 #: Starts: k-means among the strongest directions of so many components, and at random.
 WIDTHS, RANDOM_STARTS = (8, 32), 2
+#: Independent components are sought among so many leading ones.
+INDEPENDENT = (4, 8, 16)
+#: FastICA starts so often, on at most so many examples.
+STARTS, ICA_ROWS = 4, 6_000
 
 
 def fit_kinds(x: Floats, cells: Cells, n_kinds: int) -> Floats:
@@ -94,3 +99,32 @@ def _climb(x: Floats, cells: Cells, member: Floats) -> tuple[float, Floats]:
         last = likelihood
     turn = np.linalg.svd((centres - centres.mean(axis=0)).T, full_matrices=False)[0]
     return likelihood, np.linalg.solve(root.T, turn[:, : n_kinds - 1])
+
+
+def iterate_independent(whole: Floats, weights: Floats) -> Iterator[Floats]:
+    """Independent components [q, k] of leading principal ones (FastICA), by width and start.
+
+    The principal components have signs that follow their skewness, and starts are the same
+    everywhere, so that neither a seed nor the order of features matters.
+    """
+    from sklearn.decomposition import FastICA  # slow to import
+    from sklearn.exceptions import ConvergenceWarning
+
+    rng = np.random.default_rng(0x1CA)
+    x = whole * np.sqrt(weights / weights.mean())[:, None]
+    x = x[np.linspace(0, len(x) - 1, min(len(x), ICA_ROWS)).astype(np.int64)]
+    values, vectors = np.linalg.eigh(x.T @ x / len(x))
+    order = np.flatnonzero(values > 1e-6 * values[-1])[::-1]
+    for width in INDEPENDENT:
+        if width > INDEPENDENT[0] and width // 2 >= len(order):
+            return
+        axes = vectors[:, order[:width]] / np.sqrt(values[order[:width]])
+        axes = axes * np.where(((x @ axes) ** 3).mean(axis=0) < 0, -1.0, 1.0)
+        k = axes.shape[1]
+        for start in range(STARTS):
+            turn = np.linalg.qr(rng.normal(size=(k, k)))[0] if start else np.eye(k)
+            solver = FastICA(whiten=False, max_iter=200, tol=1e-3, w_init=turn)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                solver.fit(x @ axes)
+            yield axes @ solver.components_.T

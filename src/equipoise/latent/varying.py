@@ -8,8 +8,6 @@ interaction is compared with data sets in which the signs of the residuals are r
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,23 +18,18 @@ from equipoise.latent.cells import LEVEL, NEGLIGIBLE, NEXT_LEVEL, Cells, Floats,
 from equipoise.latent.columns import FLAT, Features
 from equipoise.latent.curves import CURVED, find_strongest_curve, make_curved, take_curves
 from equipoise.latent.interaction import (
-    DRAWS,
     FlipTest,
     InteractionTests,
     find_residual,
     find_whitening,
     find_whole,
 )
-from equipoise.latent.mixture import COMPONENTS, ROWS, fit_kinds
+from equipoise.latent.mixture import COMPONENTS, ROWS, fit_kinds, iterate_independent
 
 #: Up to this many sources are taken as they are; what is spread over more is a direction.
 MAX_SOURCES = 3
 #: Independent components must show this share of the strongest direction to be taken instead.
 ENOUGH = 0.7
-#: Independent components are sought among so many leading ones.
-INDEPENDENT = (4, 8, 16)
-#: FastICA starts so often, on at most so many examples.
-STARTS, ICA_ROWS = 4, 6_000
 MAX_DIMENSIONS = 64
 #: A mixture of kinds is tried with at most so many, and a component for so many examples.
 MAX_KINDS, ROWS_OF_COMPONENT = 10, 20
@@ -128,15 +121,18 @@ def find_varying(
         return _nothing(q, first.p_value, steps)
     straight = [name for name in tests.statistics if name not in CURVED]
     best = first.best(list(tests.statistics))
-    # A covariate of two values has a varying square as well. So a curve counts where it is
-    # clearest and chance reaches the lines at times.
-    if curved is not None and best in CURVED and first.test_jointly(straight) > 1 / DRAWS:
+    search = _Search(features, residual, cells, rng, whole)
+    # What shows in lines has varying curves as well, and curves may show in lines a little.
+    if (
+        curved is not None
+        and best in CURVED
+        and (first.test_jointly(straight) > level or search.shows_less(curved, pairs, best))
+    ):
         strongest = find_strongest_curve(cells, curved, pairs, best)
         chosen = [strongest] if rotated else take_curves(curved, strongest, cells, rng)
         found = tuple(pairs[j] for j in chosen)
         named = tuple("square" if a == b else "product" for a, b in found)
         return VaryingPart(np.zeros((q, 0)), found, named, first.p_value, _tabulate(steps))
-    search = _Search(features, residual, cells, rng, whole)
     if not rotated:
         own = search.take_sources(tests)
         if own is not None:
@@ -268,31 +264,56 @@ class _Search:
             if test.p_value > NEXT_LEVEL or _root_excess(test) < NEGLIGIBLE * strongest:
                 return
 
+    def shows_less(self, curved: Floats, pairs: list[tuple[int, int]], name: str) -> bool:
+        """Whether directions and kinds show less of what varies than curves do.
+
+        All are found in one half of the examples and compared in the other.
+        """
+        ahead = 0.0
+        for (mine, here), (yours, there) in self._deal_halves():
+            own, other = here.cells.residual(curved[mine]), there.cells.residual(curved[yours])
+            strongest = find_strongest_curve(here.cells, own, pairs, name)
+            taken = take_curves(own, strongest, here.cells, self.rng)
+            kinds = here.find_kinds() if self.cells.freedom > 1 else None
+            straight = [here.find_directions()] + ([] if kinds is None else [kinds])
+            ahead += there.measure_excess(other[:, taken])
+            ahead -= max(there.measure_excess(there.residual @ found) for found in straight)
+        return ahead > 0
+
     def take_kinds(self) -> None:
         """The discriminants of a mixture of kinds instead, where they show more than directions.
 
         Both are found in one half of the examples and compared in the other.
         """
-        turned = self.rng.permutation(len(self.residual))
-        halves = [self._restrict(np.sort(turned[part::2])) for part in (0, 1)]
-        if min(half.cells.freedom for half in halves) < 1:
-            return
         ahead = 0.0
-        for here, there in (halves, halves[::-1]):
+        for (_, here), (_, there) in self._deal_halves():
             kinds = here.find_kinds()
             if kinds is None:
                 return
-            tests = InteractionTests(here.residual, here.cells, ordered_by=here.whole)
-            here.take_directions(tests, tests.run(here.rng), rotated=False)
-            directions = np.stack(here.found, axis=1)
-            ahead += there.measure_shown(kinds) - there.measure_shown(directions)
-        found = self.find_kinds()
-        if ahead <= 0 or found is None:
+            ahead += there.measure_shown(there.residual @ kinds)
+            ahead -= there.measure_shown(there.residual @ here.find_directions())
+        found = self.find_kinds() if ahead > 0 else None
+        if found is None:
             return
         self.found = list((found / (self.features.values @ found).std(axis=0)).T)
         left = self._take_out(found)
         if left is not None:
             self.steps.append((f"besides {found.shape[1] + 1} kinds", left.run(self.rng)))
+
+    def find_directions(self) -> Floats:
+        """Directions [q, k], found as if nothing else were there."""
+        tests = InteractionTests(self.residual, self.cells, ordered_by=self.whole)
+        self.take_directions(tests, tests.run(self.rng), rotated=False)
+        return np.stack(self.found, axis=1)
+
+    def _deal_halves(self) -> list[tuple[tuple[Ints, _Search], tuple[Ints, _Search]]]:
+        """Two halves of the examples with their rows, once in each order; none if too small."""
+        turned = self.rng.permutation(len(self.residual))
+        rows = [np.sort(turned[part::2]) for part in (0, 1)]
+        first, second = ((own, self._restrict(own)) for own in rows)
+        if min(half.cells.freedom for _, half in (first, second)) < 1:
+            return []
+        return [(first, second), (second, first)]
 
     def find_kinds(self) -> Floats | None:
         """Discriminants [q, kinds - 1] of the mixture whose interaction exceeds chance most."""
@@ -303,7 +324,7 @@ class _Search:
             return None
         cells = Cells.of(self.cells.labels[rows], self.cells.environments[rows])
         options = [axes @ fit_kinds(x, cells, n_kinds) for n_kinds in range(2, MAX_KINDS + 1)]
-        return max(options, key=self.measure_shown)
+        return max(options, key=lambda kinds: self.measure_shown(self.residual @ kinds))
 
     def _restrict(self, rows: Ints) -> _Search:
         """The same search among some of the examples."""
@@ -325,12 +346,14 @@ class _Search:
         """The 99 % point of the strongest feature's interaction under the null."""
         return self.cells.largest_by_chance(tests.matrix[:, : tests.q], self.rng, LEVEL)
 
-    def measure_shown(self, found: Floats) -> float:
-        """How far the interaction of found coordinates exceeds chance, in its deviations."""
-        own = self.residual @ found
+    def measure_excess(self, own: Floats) -> float:
+        """The interaction of coordinates [N, k], less what is expected by chance."""
         z = self.cells.interaction(own) @ find_whitening(own, self.cells.weights)
-        expected = self.cells.freedom * found.shape[1]
-        return float(((z**2).sum() - expected) / np.sqrt(2 * expected))
+        return float((z**2).sum() - self.cells.freedom * own.shape[1])
+
+    def measure_shown(self, own: Floats) -> float:
+        """The same in deviations of what chance makes of it."""
+        return self.measure_excess(own) / float(np.sqrt(2 * self.cells.freedom * own.shape[1]))
 
     def _choose_direction(self, tests: InteractionTests, test: FlipTest, rotated: bool) -> Floats:
         # The more a statistic exceeds its null, the better the direction is determined.
@@ -361,35 +384,6 @@ class _Search:
         gone = rest.std(axis=0) < 1e-3 * self.residual.std(axis=0)
         rest[:, gone] = 0.0
         return None if gone.all() else InteractionTests(rest, self.cells, ordered_by=self.rest)
-
-
-def iterate_independent(whole: Floats, weights: Floats) -> Iterator[Floats]:
-    """Independent components [q, k] of leading principal ones (FastICA), by width and start.
-
-    The principal components have signs that follow their skewness, and starts are the same
-    everywhere, so that neither a seed nor the order of features matters.
-    """
-    from sklearn.decomposition import FastICA  # slow to import
-    from sklearn.exceptions import ConvergenceWarning
-
-    rng = np.random.default_rng(0x1CA)
-    x = whole * np.sqrt(weights / weights.mean())[:, None]
-    x = x[np.linspace(0, len(x) - 1, min(len(x), ICA_ROWS)).astype(np.int64)]
-    values, vectors = np.linalg.eigh(x.T @ x / len(x))
-    order = np.flatnonzero(values > 1e-6 * values[-1])[::-1]
-    for width in INDEPENDENT:
-        if width > INDEPENDENT[0] and width // 2 >= len(order):
-            return
-        axes = vectors[:, order[:width]] / np.sqrt(values[order[:width]])
-        axes = axes * np.where(((x @ axes) ** 3).mean(axis=0) < 0, -1.0, 1.0)
-        k = axes.shape[1]
-        for start in range(STARTS):
-            turn = np.linalg.qr(rng.normal(size=(k, k)))[0] if start else np.eye(k)
-            solver = FastICA(whiten=False, max_iter=200, tol=1e-3, w_init=turn)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                solver.fit(x @ axes)
-            yield axes @ solver.components_.T
 
 
 def _besides(number: int, what: str) -> str:
