@@ -6,7 +6,8 @@ import pytest
 from equipoise.latent import encode_columns, find_varying
 from equipoise.latent.cells import Cells
 from equipoise.latent.curves import make_curved
-from equipoise.latent.interaction import find_residual
+from equipoise.latent.interaction import find_residual, find_whole
+from equipoise.latent.varying import _Search
 
 N = 3000
 
@@ -274,6 +275,28 @@ def test_squares_of_columns_with_separate_values_are_not_tried():
     x = np.c_[covariate + 0.2 * rng.normal(size=N), make_content(rng, y, p=1)]
     features, cells = encode_columns(x, y, e).encode(x, e), Cells.of(y, e)
     assert make_curved(find_residual(features, cells), features, cells)[1] == [(1, 1), (0, 1)]
+
+
+def compare_with_lines(x, y, e):
+    """Whether the clearest square or product shows more of what varies than lines do."""
+    features, cells = encode_columns(x, y, e).encode(x, e), Cells.of(y, e)
+    residual = find_residual(features, cells)
+    curved, pairs = make_curved(residual, features, cells)
+    strongest = pairs[int(cells.strengths(curved).argmax())]
+    name = "squares" if strongest[0] == strongest[1] else "products"
+    whole = find_whole(features.values, residual, cells)
+    search = _Search(features, residual, cells, np.random.default_rng(0), whole)
+    return search.shows_less(curved, pairs, name)
+
+
+def test_lines_are_preferred_where_they_show_more_and_products_where_these_do():
+    """Two of three devices show the covariate upright, and one upside down."""
+    rng, y, e, covariate = make_codes()
+    device = rng.integers(3, size=N)
+    mark = (2 * covariate - 1) * np.array([1, -1, 1])[device] + 0.5 * rng.normal(size=N)
+    assert compare_with_lines(np.c_[make_content(rng, y, p=3), device, mark], y, e)
+    mark = covariate + 0.7 * rng.normal(size=N)
+    assert not compare_with_lines(np.c_[make_content(rng, y, p=3), device, mark], y, e)
 
 
 def test_a_column_that_varies_is_taken_without_its_square():

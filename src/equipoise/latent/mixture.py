@@ -1,8 +1,9 @@
 """Covariates of few values, told apart by the shape of distributions: components and kinds.
 
-Kinds: x = label effect + effect of a kind + noise, with kinds whose frequencies vary. A covariate of few values (styles, cameras) shows in the mean of a (label, environment) cell by
-the little that its frequencies differ there, but in the rows of a cell by its whole effect: the
-few images of another style lie far from the rest. A mixture finds directions by the latter.
+Kinds: x = label effect + effect of a kind + noise, with kinds whose frequencies vary. A
+covariate of few values (styles, cameras) shows in the mean of a (label, environment) cell by the
+little that its frequencies differ there, but in the rows of a cell by its whole effect: the few
+images of another style lie far from the rest. A mixture finds directions by the latter.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from equipoise.latent.cells import LEVEL, NEGLIGIBLE, NEXT_LEVEL, Cells, Floats,
 from equipoise.latent.columns import FLAT, Features
 from equipoise.latent.curves import CURVED, find_strongest_curve, make_curved, take_curves
 from equipoise.latent.interaction import (
+    DRAWS,
     FlipTest,
     InteractionTests,
     find_residual,
@@ -122,11 +123,14 @@ def find_varying(
     straight = [name for name in tests.statistics if name not in CURVED]
     best = first.best(list(tests.statistics))
     search = _Search(features, residual, cells, rng, whole)
-    # What shows in lines has varying curves as well, and curves may show in lines a little.
+    # What shows in lines has varying curves as well. So a curve is taken where lines show nothing,
+    # or where it is clearest, chance reaches the lines at times, and it shows more than they do.
+    by_lines = first.test_jointly(straight)
     if (
         curved is not None
         and best in CURVED
-        and (first.test_jointly(straight) > level or search.shows_less(curved, pairs, best))
+        and by_lines > 1 / DRAWS
+        and (by_lines > level or search.shows_less(curved, pairs, best))
     ):
         strongest = find_strongest_curve(cells, curved, pairs, best)
         chosen = [strongest] if rotated else take_curves(curved, strongest, cells, rng)
