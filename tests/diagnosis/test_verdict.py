@@ -247,7 +247,9 @@ def test_weights_that_keep_rare_labels_rare_cost_and_save_what_is_said():
     for new, predicted in ((here, -b.kept_price), (there, b.kept_protection)):
         gain = fit_and_score(found, train, new, kept) - fit_and_score(found, train, new)
         assert gain == pytest.approx(predicted, abs=2.5)
+        assert (gain > 3) == (predicted > 3)  # so the advice helps where the link reverses
     assert b.kept_price < b.price - 2
+    assert any("weights_ times the label's frequency" in text for text in found.verdict.advice)
     assert any("keep the labels' frequencies" in text for text in found.verdict.findings)
 
 

@@ -358,6 +358,12 @@ def _list_advice(recommendation: str, state: str, evidence: Evidence) -> list[st
             advice.append("Prefer balanced batches if the link may reverse: they cost little here.")
         else:
             advice.append("Train on random batches until more examples decide.")
+    b = evidence.bargain
+    if b is not None and b.kept_protection - 2 * b.kept_protection_error > CLEAR:
+        advice.append(
+            "If the link may reverse, train with weights_ times the label's frequency in its "
+            "environment: rare labels then stay rare."
+        )
     a = evidence.n_matches
     if state in (REDUCED, LEFT) and a is not None and a < evidence.n_labels - 1:
         advice.append(
