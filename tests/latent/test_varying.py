@@ -132,6 +132,15 @@ def test_separate_groups_of_values_keep_their_gap():
     assert found >= 9
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e307])
+@pytest.mark.filterwarnings("error")
+def test_numbers_near_the_ends_of_their_range_are_on_the_same_scale(size):
+    rng, y, e, _ = make_codes()
+    x = np.c_[make_content(rng, y, p=1), rng.uniform(size=N)]
+    plain, moved = (encode_columns(values, y, e).encode(values, e) for values in (x, x / 9 * size))
+    np.testing.assert_allclose(plain.values, moved.values, atol=1e-6)
+
+
 def test_a_column_has_one_scale_where_environments_do_not_differ_and_its_own_where_they_do():
     rng, y, e, _ = make_codes()
     x = make_content(rng, y)

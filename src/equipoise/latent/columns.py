@@ -251,8 +251,9 @@ def _scale(values: Floats) -> Floats:
 
     Normal scores would close the gap between separate groups of values.
     """
-    if kurtosis(values) < 0:
-        return np.asarray((values - values.mean()) / values.std())
+    small = values / np.abs(values).max()  # whose fourth powers are numbers
+    if kurtosis(small) < 0:
+        return np.asarray((small - small.mean()) / small.std())
     return np.asarray(ndtri(_share_below(np.unique(values, return_inverse=True)[1])))
 
 
