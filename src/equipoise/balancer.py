@@ -98,7 +98,7 @@ class CausalBalancer(BaseEstimator):  # type: ignore[misc]
     >>> balancer.n_varying_
     1
     >>> balancer.batch_sampler(anchors_per_environment=16)
-    BalancedBatchSampler(2 environments × 16 anchors × (1 + 1 matches), 22 batches an epoch)
+    BalancedBatchSampler(2 environments × 16 anchors × (1 + 1 matches), 24 batches an epoch)
     """
 
     # With metadata routing on, pipelines and searches hand these on without being told to.
