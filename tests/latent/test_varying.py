@@ -7,7 +7,7 @@ from equipoise.latent import encode_columns, find_varying
 from equipoise.latent.cells import Cells
 from equipoise.latent.curves import make_curved
 from equipoise.latent.interaction import find_residual, find_whole
-from equipoise.latent.varying import _Search
+from equipoise.latent.search import Search
 
 N = 3000
 
@@ -205,6 +205,32 @@ def test_a_covariate_that_leads_the_features_is_found_among_many_that_mean_nothi
     assert 2 <= len(part) <= 4
 
 
+def test_directions_are_taken_together_where_features_are_many():
+    """A styles' world of more features than are searched: as much is found, in fewer tests."""
+    x, y, e, style = make_styles(0, q=300)
+    part, _, coordinates = find(x, y, e)
+    assert 2 <= len(part) <= 6
+    assert part.table["hypothesis"].nunique() <= 3
+    design = np.column_stack([coordinates, np.eye(7)[y]])
+    truth = np.eye(4)[style]
+    rest = truth - design @ np.linalg.lstsq(design, truth, rcond=None)[0]
+    assert rest.var(axis=0).sum() < 0.2 * truth.var(axis=0).sum()
+
+
+@pytest.mark.parametrize("numbers", [0, 20])
+def test_a_category_is_found_among_hundreds(numbers):
+    rng, y, e, covariate = make_codes()
+    bits = rng.random((N, 280)) < 0.3 + 0.2 * y[:, None]
+    marks = rng.random((N, 4)) < 0.1 + 0.8 * covariate[:, None]
+    x = np.c_[bits, marks, make_content(rng, y, p=numbers)].astype(float)
+    _, columns, coordinates = find(x, y, e)
+    assert len({280, 281, 282, 283} & columns) >= 3
+    assert len(columns) < 30
+    design = np.column_stack([coordinates, np.ones(N)])
+    fitted = design @ np.linalg.lstsq(design, covariate, rcond=None)[0]
+    assert np.corrcoef(fitted, covariate)[0, 1] > 0.9
+
+
 def plant_two(seed=0, n=6000):
     """Two binary covariates whose links change oppositely, mixed into eight features."""
     rng = np.random.default_rng(seed)
@@ -294,7 +320,7 @@ def compare_with_lines(x, y, e):
     strongest = pairs[int(cells.strengths(curved).argmax())]
     name = "squares" if strongest[0] == strongest[1] else "products"
     whole = find_whole(features.values, residual, cells)
-    search = _Search(features, residual, cells, np.random.default_rng(0), whole)
+    search = Search(features, residual, cells, np.random.default_rng(0), whole)
     return search.shows_less(curved, pairs, name)
 
 

@@ -35,12 +35,19 @@ class FlipTest:
     p_values: dict[str, float]
     excess: dict[str, float]  # deviations above the null, on the log scale
     null: dict[str, NDArray] = field(repr=False)  # the same of each draw
+    scale: dict[str, tuple[float, float]] = field(repr=False)  # mean and deviation of null logs
 
     def test_jointly(self, names: list[str]) -> float:
         """The p-value of the most extreme of some statistics, which allows for their number."""
         largest = np.max([self.null[name] for name in names], axis=0)
         observed = max(self.excess[name] for name in names)
         return float((1 + (largest >= observed).sum()) / (len(largest) + 1))
+
+    def count_beyond(self, name: str, values: Floats, level: float) -> int:
+        """How many values of a statistic exceed what it reaches by chance with this level."""
+        centre, spread = self.scale[name]
+        limit = float(np.quantile(self.null[name], 1 - level))
+        return int(((np.log(values + 1e-12) - centre) / spread > limit).sum())
 
     def best(self, names: list[str]) -> str:
         return max(names, key=lambda name: self.excess[name])
@@ -135,11 +142,12 @@ class InteractionTests:
         excess = {k: (float(np.log(seen[k] + 1e-12)) - centre[k]) / spread[k] for k in seen}
         expected = {k: float(np.median(values)) for k, values in null.items()}
         standard = {k: (values - centre[k]) / spread[k] for k, values in logs.items()}
-        test = FlipTest(np.nan, seen, expected, alone, excess, standard)
+        scale = {k: (centre[k], spread[k]) for k in seen}
+        test = FlipTest(np.nan, seen, expected, alone, excess, standard, scale)
         return replace(test, p_value=test.test_jointly(list(seen)))
 
-    def direction(self, width: int, among: Ints | None = None) -> Floats:
-        """The direction [q] of the largest interaction, among leading components or features."""
+    def find_directions(self, width: int, among: Ints | None = None) -> tuple[Floats, Floats]:
+        """Interactions [k] and directions [q, k], largest first, among components or features."""
         residual = self.matrix[:, : self.q]
         if among is None:
             whitening = self.whitening[:, :width]
@@ -148,7 +156,8 @@ class InteractionTests:
             whitening = np.zeros((self.q, own.shape[1]))
             whitening[among] = own
         z = self.cells.interaction(residual) @ whitening
-        return np.asarray(whitening @ np.linalg.svd(z, full_matrices=False)[2][0])
+        _, roots, turned = np.linalg.svd(z, full_matrices=False)
+        return roots**2, whitening @ turned.T
 
 
 def compare_interaction(
