@@ -48,8 +48,12 @@ def request_of(tmp_path, fake_mnist):
     return make
 
 
-def read_records(request, exhibit):
+def read_file(request, exhibit):
     return json.loads((request.output / f"{exhibit}-{request.profile}.json").read_text())
+
+
+def read_records(request, exhibit):
+    return read_file(request, exhibit)["records"]
 
 
 def count_trainings(monkeypatch):
@@ -83,6 +87,10 @@ def test_table1_has_a_record_for_every_run_and_rule_and_the_papers_number_beside
     ]
     assert row.cells[0].mean == pytest.approx(sum(ours) / 2)
     assert row.cells[0].paper == 10.0
+    written = read_file(request, "table1")
+    run = json.loads(next(request.runs.glob("*/settings.json")).read_text())
+    assert (written["code"], written["equipoise"]) == (run["code"], run["equipoise"])
+    assert (written["seeds"], written["settings"]) == (2, SETTINGS)
     assert all(file.stat().st_size > 0 for file in made.files)
 
 
@@ -182,7 +190,7 @@ def test_the_command_writes_records_tables_and_plot(tmp_path, fake_mnist, exhibi
     assert result.exit_code == 0, result.output
     assert "onfirmed" in result.output
     stem = tmp_path / "results" / f"{exhibit}-quick"
-    assert json.loads(stem.with_suffix(".json").read_text())
+    assert json.loads(stem.with_suffix(".json").read_text())["records"]
     assert next(csv.reader(stem.with_suffix(".csv").open()))[0] == "table"
     for ending in (".md", ".tex", ".png"):
         assert stem.with_suffix(ending).stat().st_size > 0

@@ -12,7 +12,7 @@ from equipoise.benchmark.balancers import (
     obtain_balancer,
 )
 from equipoise.benchmark.batches import make_batches, tabulate_epoch
-from equipoise.benchmark.data import RunData, split_for_run
+from equipoise.benchmark.data import RunData, digest_code, split_for_run
 from equipoise.benchmark.directory import RunDescription, RunDirectory
 from equipoise.benchmark.domainbed import read_domainbed, write_chosen
 from equipoise.benchmark.plan import Adjustment, SweepSpec, merge_settings, plan_sweep
@@ -85,6 +85,7 @@ __all__ = [
     "check_predictions",
     "choose_cache",
     "collect_runs",
+    "digest_code",
     "execute_run",
     "export_run",
     "find_balancer",

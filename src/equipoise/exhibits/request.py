@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from equipoise import __version__
 from equipoise.balancer import CausalBalancer
 from equipoise.benchmark import (
     Adjustment,
@@ -21,6 +22,7 @@ from equipoise.benchmark import (
     SweepResult,
     SweepSpec,
     choose_cache,
+    digest_code,
     merge_settings,
     obtain_balancer,
     plan_sweep,
@@ -166,6 +168,17 @@ class ExhibitRequest:
         selected.sort(key=lambda run: places.index((run.selection, run.by[setting])))
         return swept, selected
 
+    def describe(self, exhibit: str) -> dict[str, Any]:
+        """How the records of an exhibit were made, and by which code."""
+        return {
+            "exhibit": exhibit,
+            "profile": self.profile,
+            "seeds": self.seeds,
+            "settings": dict(self.settings),
+            "equipoise": __version__,
+            "code": digest_code(),
+        }
+
     def write(
         self,
         exhibit: str,
@@ -185,7 +198,7 @@ class ExhibitRequest:
             ending: self.output / f"{exhibit}-{self.profile}.{ending}"
             for ending in ("json", "md", "tex", "csv", "png")
         }
-        write_json(files["json"], records)
+        write_json(files["json"], {**self.describe(exhibit), "records": records})
         for ending in ("md", "tex", "csv"):
             write_tables(tables, files[ending], sentences=sentences)
         save_figure(figure, files["png"])
