@@ -116,6 +116,12 @@ def test_figure4a_and_4b_vary_one_setting_only(request_of):
     made = reproduce_figure4b(request, dataset="ColoredMNIST10", points=(1, 9))
     assert made.tables[0].columns == ("1", "9")
     assert "onfirmed" in made.sentences[0]
+    left, sizes = (
+        [cell.mean for cell in row.cells if cell is not None] for row in made.tables[1].rows
+    )
+    assert left[1] < left[0] < 100  # more matches, less of the link
+    assert sizes[1] < sizes[0] < 100  # and examples repeated more often
+    assert "of the matches have their anchor's colour" in made.sentences[1]
 
 
 def test_figure4c_tests_the_model_that_was_trained_on_the_environment_it_was_recorded_on(

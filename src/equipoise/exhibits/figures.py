@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from equipoise.balance import balanced_frequencies, effective_sample_size
 from equipoise.benchmark import (
     Cell,
     ResultTable,
@@ -21,7 +22,7 @@ from equipoise.benchmark import (
     tabulate_epoch,
 )
 from equipoise.data import EnvironmentDataset, get_dataset, split_environments
-from equipoise.diagnosis import mutual_information, same_covariate_rate
+from equipoise.diagnosis import cross_table, mutual_information, same_covariate_rate
 from equipoise.exhibits.request import (
     CEILING,
     SAMPLINGS,
@@ -163,8 +164,49 @@ def reproduce_figure4b(
     """Learned matches, a of them for every anchor, in batches of the same size."""
     title = "Figure 4b: number of matched examples a, balanced batches"
     swept, selected = request.vary(dataset, "balanced", "n_matches", points)
+    beside, told = describe_batches(request, dataset, points)
     return _draw_curve(
-        request, "figure4b", title, "matched examples a", tell_matches, swept, selected
+        request,
+        "figure4b",
+        title,
+        "matched examples a",
+        tell_matches,
+        swept,
+        selected,
+        tables=(beside,),
+        sentences=(told,),
+    )
+
+
+def describe_batches(
+    request: ExhibitRequest, dataset: str, points: Sequence[int]
+) -> tuple[ResultTable, str]:
+    """What a changes in the batches of the first seed: repetition and balance, not the matches."""
+    _, data, balancer = fit_exhibit(request, dataset)
+    matches, labels, covariate = balancer.matches_, data.train.labels, data.train.covariate
+    assert covariate is not None  # of coloured digits
+    shape = (data.train.n_labels, int(covariate.max()) + 1)
+    random = mutual_information(cross_table(labels, covariate, shape))
+    sizes, left = [], []
+    for a in points:
+        weights = balanced_frequencies(matches, a)
+        table = np.zeros(shape)
+        np.add.at(table, (labels, covariate), weights)
+        sizes.append(100.0 * effective_sample_size(weights) / len(labels))
+        left.append(100.0 * mutual_information(table) / random)
+    name, rate = data.train.covariate_name, same_covariate_rate(matches, covariate)
+    rows = {f"{name} and label, mutual information left": left, "effective sample size": sizes}
+    beside = ResultTable(
+        "What changes in the batches with a",
+        ("of the batches of seed 0",),
+        tuple(f"{a:g}" for a in points),
+        _make_rows(rows),
+        ("In % of random batches and of the number of training examples, expected over batches.",),
+    )
+    return beside, (
+        f"At every a, {100 * rate:.2f} % of the matches have their anchor's {name}: the nearest "
+        "example of a label does not depend on how many labels are drawn. With a grows the share "
+        "of the batch that is matches, and with it how often an example is repeated."
     )
 
 
@@ -176,6 +218,9 @@ def _draw_curve(
     judge: Callable[[Row, Sequence[str]], str],
     swept: SweepResult,
     selected: Sequence[SelectedRun],
+    *,
+    tables: Sequence[ResultTable] = (),
+    sentences: Sequence[str] = (),
 ) -> Exhibit:
     columns, rows = pivot_runs(
         selected,
@@ -191,9 +236,9 @@ def _draw_curve(
     return request.write(
         name,
         records=[as_record(run) for run in selected],
-        tables=[table],
+        tables=[table, *tables],
         figure=draw_curves(table, axis=axis, ceiling=CEILING),
-        sentences=[judge(row, columns) for row in rows[:1] if len(columns) > 1],
+        sentences=[*(judge(row, columns) for row in rows[:1] if len(columns) > 1), *sentences],
         swept=swept,
     )
 
