@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from equipoise.benchmark import summarise
+from equipoise.benchmark import plan_sweep, summarise
 from equipoise.benchmark.domainbed import read_domainbed, translate_hyperparameters
 from equipoise.benchmark.selection import select_runs
 from equipoise.benchmark.sweep_file import read_sweep
@@ -170,3 +170,21 @@ def test_the_table_command_reads_domainbeds_logs(logs):
     result = CliRunner().invoke(app, ["table", str(logs), "--selection", "train-domain"])
     assert result.exit_code == 0, result.output
     assert "70.0" in result.output
+
+
+def test_the_sweep_trains_as_long_as_the_logged_runs(tmp_path):
+    """DomainBed logs null where nobody said anything: then the profile decides."""
+    for seed, told in enumerate(({"steps": 301, "holdout_fraction": 0.3}, {"steps": None})):
+        folder = tmp_path / "logs" / str(seed)
+        write_run(folder, [0], 0.1, [[(0.5, 0.5)] * 3] * 2, seed=seed)
+        file = folder / "results.jsonl"
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        written = [{**line, "args": {**line["args"], **told}} for line in lines]
+        file.write_text("".join(json.dumps(line) + "\n" for line in written))
+    sweep = tmp_path / "chosen.yaml"
+    arguments = ["import-sweep", str(tmp_path / "logs"), "--output", str(sweep)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    runs = plan_sweep(read_sweep(sweep))
+    found = {(run.settings.seed, run.settings.steps, run.settings.held_out) for run in runs}
+    assert found == {(0, 301, 0.3), (1, 5001, 0.2)}

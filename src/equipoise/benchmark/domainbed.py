@@ -44,7 +44,7 @@ def read_domainbed(directory: str | Path) -> list[FinishedRun]:
             what = "no checkpoint" if not lines else f"{len(left_out)} test environments"
             warnings.warn(f"{file} has {what} and is left out", stacklevel=2)
             continue
-        runs.append(_describe(file, lines))
+        runs.append(_describe(file, lines, directory))
     if not runs:
         raise ValueError(f"no run below {directory} has a checkpoint")
     return runs
@@ -76,7 +76,15 @@ def _check(values: Mapping[str, Any]) -> None:
         float(values[f"env{position}_in_acc"]), float(values[f"env{position}_out_acc"])
 
 
-def _describe(file: Path, lines: Sequence[Mapping[str, Any]]) -> FinishedRun:
+# What a run was told beside its hyperparameters, and our word for it; null is the default of both.
+ARGUMENTS = {
+    "steps": "steps",
+    "checkpoint_freq": "checkpoint_every",
+    "holdout_fraction": "held_out",
+}
+
+
+def _describe(file: Path, lines: Sequence[Mapping[str, Any]], directory: Path) -> FinishedRun:
     args = lines[0]["args"]
     n = sum(1 for key in lines[0] if key.startswith("env") and key.endswith("_in_acc"))
     known = list_environments().get(args["dataset"], ())
@@ -91,7 +99,8 @@ def _describe(file: Path, lines: Sequence[Mapping[str, Any]]) -> FinishedRun:
         seed=int(args["trial_seed"]),
         hyperparameters=dict(lines[0]["hparams"]),
         records=tuple(_make_record(line, names, left_out) for line in lines),
-        name=file.parent.name,
+        settings={own: args[word] for word, own in ARGUMENTS.items() if args.get(word) is not None},
+        name=file.parent.relative_to(directory).as_posix(),
     )
 
 
@@ -130,10 +139,13 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 WITHOUT_DROPOUT = ("Debug28", "RotatedMNIST", "ColoredMNIST")
 
 
-def write_chosen(selected: Sequence[SelectedRun]) -> tuple[str, list[str]]:
+def write_chosen(
+    selected: Sequence[SelectedRun], runs: Sequence[FinishedRun] = ()
+) -> tuple[str, list[str]]:
     """A sweep over the same cells and seeds, each with the hyperparameters a rule chose for it.
 
-    The second value names what of the search has no counterpart here.
+    From the `runs` among which it chose come the number of steps and the held-out share, where
+    their logs have them. The second value names what of the search has no counterpart here.
 
     >>> run = SelectedRun("PACS", "ERM", "random", "photo", 0, "train-domain", 0.97, 300,
     ...     {"lr": 5e-5, "resnet18": False})
@@ -148,14 +160,17 @@ def write_chosen(selected: Sequence[SelectedRun]) -> tuple[str, list[str]]:
             f"none of the algorithms {', '.join(sorted({r.algorithm for r in selected}))} is known "
             "here: there is nothing to train"
         )
-    adjust = []
+    settings = {run.name: dict(run.settings) for run in runs}
+    adjust: list[dict[str, Any]] = []
     for run in known:
         hyperparameters, unknown = translate_hyperparameters(
             run.algorithm, run.dataset, run.hyperparameters
         )
         strange |= {f"{run.algorithm}: {name}" for name in unknown}
         only = {name: getattr(run, name) for name in CELL if name != "sampling"}
-        adjust.append({"only": only, "hyperparameters": hyperparameters})
+        told = settings.get(run.run)
+        own = {"settings": told} if told else {}
+        adjust.append({"only": only, **own, "hyperparameters": hyperparameters})
     datasets = _unique(run.dataset for run in known)
     content = {
         "datasets": datasets,

@@ -313,7 +313,8 @@ def import_sweep(
     from equipoise import benchmark
     from equipoise.files import write_whole
 
-    selected = benchmark.select_runs(benchmark.read_domainbed(directory), [selection])
+    runs = benchmark.read_domainbed(directory)
+    selected = benchmark.select_runs(runs, [selection])
     if not selected:
         raise ValueError(
             f"the rule {selection!r} cannot choose among the runs in {directory}: balanced needs "
@@ -326,7 +327,7 @@ def import_sweep(
         benchmark.write_tables(tables, table)
     if output is None:
         return
-    text, left_out = benchmark.write_chosen(selected)
+    text, left_out = benchmark.write_chosen(selected, runs)
     with write_whole(output) as temporary:
         temporary.write_text(text)
     if left_out:
