@@ -174,9 +174,12 @@ def test_the_table_command_reads_domainbeds_logs(logs):
 
 def test_the_sweep_trains_as_long_as_the_logged_runs(tmp_path):
     """DomainBed logs null where nobody said anything: then the profile decides."""
-    for seed, told in enumerate(({"steps": 301, "holdout_fraction": 0.3}, {"steps": None})):
-        folder = tmp_path / "logs" / str(seed)
-        write_run(folder, [0], 0.1, [[(0.5, 0.5)] * 3] * 2, seed=seed)
+    short, untold = {"steps": 301, "holdout_fraction": 0.3}, {"steps": None}
+    for number, (seed, accuracy, told) in enumerate(
+        [(0, 0.9, short), (0, 0.5, untold), (1, 0.9, untold)]
+    ):
+        folder = tmp_path / "logs" / str(number)
+        write_run(folder, [0], 0.1 + number, [[(accuracy, accuracy)] * 3] * 2, seed=seed)
         file = folder / "results.jsonl"
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         written = [{**line, "args": {**line["args"], **told}} for line in lines]

@@ -19,7 +19,8 @@ STYLES = ("art_painting", "cartoon", "photo", "sketch")
 def read(name):
     """The records of an exhibit under train-domain validation, where it has rules."""
     written = json.loads((ROOT / "results" / f"{name}.json").read_text())
-    records = pd.DataFrame(written["records"])
+    # Records of an earlier version are a mere list.
+    records = pd.DataFrame(written if isinstance(written, list) else written["records"])
     return records[records.selection == "train-domain"] if "selection" in records else records
 
 

@@ -206,7 +206,7 @@ def test_a_covariate_that_leads_the_features_is_found_among_many_that_mean_nothi
 
 
 def test_directions_are_taken_together_where_features_are_many():
-    """A styles' world of more features than are searched: as much is found, in fewer tests."""
+    """A styles' world of many features: as much is found, in fewer tests."""
     x, y, e, style = make_styles(0, q=300)
     part, _, coordinates = find(x, y, e)
     assert 2 <= len(part) <= 6
@@ -215,6 +215,17 @@ def test_directions_are_taken_together_where_features_are_many():
     truth = np.eye(4)[style]
     rest = truth - design @ np.linalg.lstsq(design, truth, rcond=None)[0]
     assert rest.var(axis=0).sum() < 0.2 * truth.var(axis=0).sum()
+
+
+def test_a_covariate_of_few_columns_among_hundreds_is_found_in_these_columns():
+    """The leading components of independent columns are any of them, and may leave it out."""
+    rng = np.random.default_rng(0)
+    y, e = rng.integers(2, size=N), rng.integers(2, size=N)
+    covariate = np.where(rng.random(N) < np.where(e == 0, 0.9, 0.6), y, 1 - y)
+    x = 0.2 * y[:, None] + rng.normal(size=(N, 600))
+    x[:, :8] += 0.8 * (covariate[:, None] - 0.5)
+    part, *_ = find(x, y, e)
+    assert (part.linear[:8] ** 2).sum() > 0.9 * (part.linear**2).sum()
 
 
 @pytest.mark.parametrize("numbers", [0, 20])

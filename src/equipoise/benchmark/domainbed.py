@@ -76,7 +76,7 @@ def _check(values: Mapping[str, Any]) -> None:
         float(values[f"env{position}_in_acc"]), float(values[f"env{position}_out_acc"])
 
 
-# What a run was told beside its hyperparameters, and our word for it; null is the default of both.
+# What a run was told beside its hyperparameters, and our word for it; null if it was not told.
 ARGUMENTS = {
     "steps": "steps",
     "checkpoint_freq": "checkpoint_every",
@@ -99,7 +99,9 @@ def _describe(file: Path, lines: Sequence[Mapping[str, Any]], directory: Path) -
         seed=int(args["trial_seed"]),
         hyperparameters=dict(lines[0]["hparams"]),
         records=tuple(_make_record(line, names, left_out) for line in lines),
-        settings={own: args[word] for word, own in ARGUMENTS.items() if args.get(word) is not None},
+        arguments={
+            own: args[word] for word, own in ARGUMENTS.items() if args.get(word) is not None
+        },
         name=file.parent.relative_to(directory).as_posix(),
     )
 
@@ -160,7 +162,7 @@ def write_chosen(
             f"none of the algorithms {', '.join(sorted({r.algorithm for r in selected}))} is known "
             "here: there is nothing to train"
         )
-    settings = {run.name: dict(run.settings) for run in runs}
+    arguments = {run.name: dict(run.arguments) for run in runs}
     adjust: list[dict[str, Any]] = []
     for run in known:
         hyperparameters, unknown = translate_hyperparameters(
@@ -168,7 +170,7 @@ def write_chosen(
         )
         strange |= {f"{run.algorithm}: {name}" for name in unknown}
         only = {name: getattr(run, name) for name in CELL if name != "sampling"}
-        told = settings.get(run.run)
+        told = arguments.get(run.run)
         own = {"settings": told} if told else {}
         adjust.append({"only": only, **own, "hyperparameters": hyperparameters})
     datasets = _unique(run.dataset for run in known)

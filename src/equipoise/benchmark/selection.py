@@ -73,7 +73,8 @@ class Record:
 class FinishedRun:
     """A run of ours or of DomainBed: what it was and its records.
 
-    `settings` are those beyond the named ones; runs that differ in them do not compare.
+    `settings` are those beyond the named ones; runs that differ in them do not compare. In the
+    `arguments`, what DomainBed logs of a run's length and split, they may differ, as there.
     """
 
     dataset: str
@@ -86,6 +87,7 @@ class FinishedRun:
     records: tuple[Record, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def leaves_out(self, environment: str) -> bool:
         """Whether this environment was not trained on."""

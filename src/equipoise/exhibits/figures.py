@@ -163,8 +163,8 @@ def reproduce_figure4b(
 ) -> Exhibit:
     """Learned matches, a of them for every anchor, in batches of the same size."""
     title = "Figure 4b: number of matched examples a, balanced batches"
-    swept, selected = request.vary(dataset, "balanced", "n_matches", points)
     beside, told = describe_batches(request, dataset, points)
+    swept, selected = request.vary(dataset, "balanced", "n_matches", points)
     return _draw_curve(
         request,
         "figure4b",
@@ -184,7 +184,8 @@ def describe_batches(
     """What a changes in the batches of the first seed: repetition and balance, not the matches."""
     _, data, balancer = fit_exhibit(request, dataset)
     matches, labels, covariate = balancer.matches_, data.train.labels, data.train.covariate
-    assert covariate is not None  # of coloured digits
+    if covariate is None:
+        raise ValueError(f"Figure 4b counts colours, and the covariate of {dataset} is not known")
     shape = (data.train.n_labels, int(covariate.max()) + 1)
     random = mutual_information(cross_table(labels, covariate, shape))
     sizes, left = [], []

@@ -175,6 +175,7 @@ class ExhibitRequest:
             "profile": self.profile,
             "seeds": self.seeds,
             "settings": dict(self.settings),
+            **({"features": self.features.name} if self.features else {}),
             "equipoise": __version__,
             "code": digest_code(),
         }

@@ -207,7 +207,7 @@ def find_whitening(residual: Floats, weights: Floats, ordered_by: Floats | None 
     centre = np.trace(covariance) / q
     distance = ((covariance - centre * np.eye(q)) ** 2).sum() / q
     squares = x**2
-    noise = ((squares.T @ squares).sum() / n - (covariance**2).sum()) / (n * q)
+    noise = ((squares.sum(axis=1) ** 2).sum() / n - (covariance**2).sum()) / (n * q)
     share = min(1.0, max(noise, 0.0) / max(distance, 1e-12))
     values, vectors = np.linalg.eigh(covariance)
     # Components without variance are linear combinations of others.

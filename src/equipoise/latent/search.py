@@ -55,36 +55,11 @@ class Search:
         if own is not None:
             self.n_sources = len(own)
             return np.eye(tests.q)[:, own]
-        axes = self._narrow() if self.is_wide else None
-        if axes is not None:
-            tests = InteractionTests(self.residual, self.cells, ordered_by=self.whole)
         self.take_directions(tests, test, rotated)
         spread = not (rotated or self.n_sources or self.is_independent)
         if spread and self.cells.freedom > 1:
             self.take_kinds()
-        found = np.stack(self.found, axis=1)
-        return found if axes is None else np.asarray(axes @ found)
-
-    def _narrow(self) -> Floats:
-        """Go on among categories and the leading components of numbers; return their axes [q, k].
-
-        Directions are sought in no more components, so that little is lost but time.
-        """
-        is_number = self.features.continuous
-        leading = _find_components(self.whole[:, is_number], LEADING[-1])
-        kept = np.flatnonzero(~is_number)
-        axes = np.zeros((len(is_number), len(kept) + leading.shape[1]))
-        axes[kept, np.arange(len(kept))] = 1.0
-        axes[is_number, len(kept) :] = leading
-        new = int(self.features.source.max()) + 1 + np.arange(leading.shape[1])
-        self.features = Features(
-            self.features.values @ axes,
-            np.concatenate([self.features.source[kept], new]),
-            np.arange(axes.shape[1]) >= len(kept),
-        )
-        self.residual = self.residual @ axes
-        self.whole = self.rest = self.whole @ axes
-        return axes
+        return np.stack(self.found, axis=1)
 
     def take_sources(self, tests: InteractionTests) -> list[int] | None:
         """Features of up to three sources that vary, if the other features do not; else None.
@@ -255,9 +230,7 @@ class Search:
         cells = Cells.of(self.cells.labels[rows], self.cells.environments[rows])
         residual = find_residual(features, cells)
         whole = find_whole(features.values, residual, cells)
-        half = Search(features, residual, cells, self.rng, whole)
-        half.is_wide = self.is_wide
-        return half
+        return Search(features, residual, cells, self.rng, whole)
 
     def _find_axes(self) -> Floats:
         """Axes [q, k] of the leading components of the whole, fewer where examples are few."""
@@ -321,7 +294,7 @@ class Search:
 def _find_components(values: Floats, most: int) -> Floats:
     """Axes [q, k] of the leading principal components of centred values."""
     sizes, vectors = np.linalg.eigh(values.T @ values / len(values))
-    kept = sizes > 1e-6 * sizes.max(initial=0.0)
+    kept = sizes > 1e-6 * sizes.max()
     return np.asarray(vectors[:, kept][:, ::-1][:, :most])
 
 
