@@ -36,7 +36,7 @@ def read_rows(heading, page="docs/results.md"):
 
 def show(accuracies):
     cell = summarise(list(accuracies))
-    return f"{cell.mean:.1f} ± {cell.spread:.1f}"
+    return f"{cell.mean:.1f}" + ("" if cell.spread is None else f" ± {cell.spread:.1f}")
 
 
 @pytest.mark.parametrize(
