@@ -16,12 +16,12 @@ WORLDS = (*DATASETS, "two-valued covariate", "normal covariate")
 STYLES = ("art_painting", "cartoon", "photo", "sketch")
 
 
-def read(name):
-    """The records of an exhibit under train-domain validation, where it has rules."""
+def read(name, rule="train-domain"):
+    """The records of an exhibit under a validation rule, where it has rules."""
     written = json.loads((ROOT / "results" / f"{name}.json").read_text())
     # Records of an earlier version are a mere list.
     records = pd.DataFrame(written if isinstance(written, list) else written["records"])
-    return records[records.selection == "train-domain"] if "selection" in records else records
+    return records[records.selection == rule] if "selection" in records else records
 
 
 def read_rows(heading, page="docs/results.md"):
@@ -66,6 +66,15 @@ def test_a_curve_of_figure_4_is_that_of_the_records(name, setting):
     groups = list(read(f"{name}-quick").groupby(setting).ood_accuracy)
     assert head[1:] == [f"{point:g}" for point, _ in groups]
     assert row[1:] == [show(accuracies) for _, accuracies in groups]
+
+
+def test_the_fall_of_figure_4b_is_that_of_the_records():
+    head, *rows = read_rows("The fall appears where repetition hurts")
+    for row in rows[:2]:
+        rule = row[0].removeprefix("checkpoint by ").removesuffix(" validation")
+        groups = list(read("figure4b-single-match-quick", rule).groupby("n_matches").ood_accuracy)
+        assert head[1:] == [f"{point:g}" for point, _ in groups]
+        assert row[1:] == [show(accuracies) for _, accuracies in groups]
 
 
 def test_the_test_environments_of_figure_4c_are_those_of_the_records():
