@@ -73,8 +73,8 @@ class Record:
 class FinishedRun:
     """A run of ours or of DomainBed: what it was and its records.
 
-    `settings` are those beyond the named ones; runs that differ in them do not compare. In the
-    `arguments`, what DomainBed logs of a run's length and split, they may differ, as there.
+    `settings` are those beyond the named ones; runs that differ in them do not compare.
+    `arguments` are the length and split that DomainBed logs; runs may differ in them.
     """
 
     dataset: str
